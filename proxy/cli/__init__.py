@@ -1,0 +1,5 @@
+"""The command line: `doubtless …` (CONTRACT 5)."""
+
+from proxy.cli.main import main
+
+__all__ = ["main"]

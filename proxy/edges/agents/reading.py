@@ -1,0 +1,85 @@
+"""A request's body, read whole within the bounds: what is to be governed must be known before anything is sent."""
+
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestPayloadError
+from aiohttp.web_request import BaseRequest
+
+from proxy.core import answers
+from proxy.core.answers import Code
+from proxy.core.http import Headers, first, values
+from proxy.engine.asking import Refusal
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Buffered:
+    """How many bytes of request bodies are in memory, over all connections."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self.held_bytes = 0
+
+    def hold(self, size: int) -> None:
+        """Take room. Raises Refusal: there is none."""
+        if self.held_bytes + size > self._most_bytes:
+            raise Refusal(answers.own(Code.OVERLOADED, _OVERLOADED))
+        self.held_bytes += size
+
+    def release(self, size: int) -> None:
+        """Give room back."""
+        self.held_bytes -= size
+
+
+def check_head(headers: Headers) -> None:
+    """Refuse what cannot be carried faithfully. Raises Refusal."""
+    if first(headers, b"trailer") is not None:
+        raise Refusal(answers.own(Code.BAD_REQUEST, _TRAILERS))
+    upgrade = b",".join(values(headers, b"upgrade")).lower()
+    if b"websocket" in upgrade or b"tcp" in upgrade:
+        raise Refusal(answers.own(Code.BAD_REQUEST, _UPGRADE))
+
+
+async def read_body(request: BaseRequest, most_bytes: int, buffered: Buffered) -> bytes:
+    """Read the body, after `100 Continue` where the agent waits for it. Raises Refusal; `buffered` then holds nothing of it."""
+    headers = request.raw_headers
+    declared = first(headers, b"content-length")
+    if declared is not None and declared.isdigit() and int(declared) > most_bytes:
+        raise too_large(most_bytes)
+    if (first(headers, b"expect") or b"").strip().lower() == b"100-continue":
+        transport = request.transport
+        if transport is not None and not transport.is_closing():
+            transport.write(CONTINUE)
+    if not request.body_exists:
+        return b""
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while piece := await request.content.readany():
+            size += len(piece)
+            buffered.hold(len(piece))
+            pieces.append(piece)
+            if size > most_bytes:
+                raise too_large(most_bytes)
+    except BaseException as failed:
+        buffered.release(sum(map(len, pieces)))
+        if isinstance(failed, HttpProcessingError | RequestPayloadError | ValueError):
+            raise Refusal(answers.own(Code.BAD_REQUEST, _BROKEN)) from None
+        raise
+    return b"".join(pieces)
+
+
+def too_large(most_bytes: int) -> Refusal:
+    """Return the refusal of a body over the bound."""
+    message = (
+        f"the request's body is over {most_bytes} bytes (bounds.body_bytes), and a write is only sent once it is known whole. "
+        "Nothing was sent."
+    )
+    return Refusal(answers.own(Code.BODY_TOO_LARGE, message))
+
+
+_TRAILERS = "the request announces trailers, which cannot be carried faithfully. Nothing was sent."
+_UPGRADE = "this proxy does not upgrade connections to a provider. Nothing was sent."
+_BROKEN = "the request's body is not framed as its head says. Nothing was sent."
+_OVERLOADED = (
+    "too many request bodies are in memory (bounds.buffered_bytes); nothing was sent. It is safe to try again."
+)

@@ -1,0 +1,21 @@
+-- Renew the lease of an instance, or end it (lease_ms 0), and tell the time.
+--
+-- KEYS    1 instances  2 due  3 actions        ARGV  1 instance  2 lease_ms
+-- Returns now_ms
+
+local time = redis.call("TIME")
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local lease = tonumber(ARGV[2])
+if lease > 0 then
+  redis.call("HSET", KEYS[1], ARGV[1], string.format("%.0f", now + lease))
+else
+  redis.call("HDEL", KEYS[1], ARGV[1])
+  for _, id in ipairs(redis.call("ZRANGE", KEYS[2], 0, -1)) do
+    local raw = redis.call("HGET", KEYS[3], id)
+    if raw then
+      local head = cmsgpack.unpack(string.sub(raw, 5, 4 + struct.unpack(">I4", raw)))
+      if head.o == ARGV[1] then redis.call("ZADD", KEYS[2], string.format("%.0f", now), id) end
+    end
+  end
+end
+return string.format("%.0f", now)

@@ -1,0 +1,318 @@
+"""The first commit of a request, and what a second one gets: create, or look at what stands in the way and decide."""
+
+from typing import Final, assert_never
+
+from proxy.core import answers
+from proxy.core.answers import Code
+from proxy.core.events import Folded, Redispatched, Suspected, Unsendable
+from proxy.core.http import Answered, Integrity, Response, Unsent
+from proxy.core.limits import Undeterminable
+from proxy.core.model import Action, Cause, Status
+from proxy.core.readback import fill
+from proxy.core.second import Asking, Decision, Verb, decide
+from proxy.engine.answering import Answering
+from proxy.engine.applying import RESPONSE, Applier
+from proxy.engine.asking import Answer, Asker, Refusal
+from proxy.engine.dispatching import EVENT_ENCODER, RESPONSE_DECODER, Live, Outcome
+from proxy.engine.drafting import Draft
+from proxy.engine.making import Maker
+from proxy.engine.pricing import Reader, credential_headers
+from proxy.engine.sending import Sender
+from proxy.ports import Committed, Conflict, Exhausted, Observation, Spool, SpoolFull, Stored, StoreUnavailable, Vault
+
+ROUNDS: Final = 64  # Each round somebody else's write went through.
+READ_MS: Final = 10_000
+SLACK_MS: Final = 5_000
+
+
+class _Path:
+    """What a request has been through on its way to an answer."""
+
+    def __init__(self) -> None:
+        self.prior: Stored | None = None  # The latest run, which a new one is to follow.
+        self.folded: str | None = None  # The action that it was taken for.
+        self.names_latest = False  # Its `Doubtless-Retry-Of` names the latest run.
+
+
+class Admission:
+    """Decides what a request becomes: a new action, a new dispatch, or an answer that is there already."""
+
+    def __init__(
+        self,
+        applier: Applier,
+        maker: Maker,
+        sender: Sender,
+        answering: Answering,
+        reader: Reader,
+        vault: Vault,
+        spool: Spool,
+    ) -> None:
+        self._applier = applier
+        self._store = applier.store
+        self._settings = applier.settings
+        self._maker = maker
+        self._sender = sender
+        self._answering = answering
+        self._reader = reader
+        self._vault = vault
+        self._spool = spool
+
+    async def admit(self, draft: Draft, asker: Asker) -> Answer:
+        """Carry a request to its answer. Raises Refusal and StoreUnavailable; then nothing of it was sent."""
+        path = _Path()
+        standing = await self._named(draft, path) if draft.retry_of is not None else None
+        for _ in range(ROUNDS):
+            if standing is None:
+                first = await self._create(draft, path, asker)
+                if not isinstance(first, Conflict):
+                    return first
+                standing = first
+            answer = await self._second(draft, path, standing, asker)
+            if answer is not None:
+                return answer
+            standing = None
+        raise StoreUnavailable("overtaken again and again")
+
+    async def _named(self, draft: Draft, path: _Path) -> Conflict:
+        """Find the action that `Doubtless-Retry-Of` names. Raises Refusal: it is unknown, or of another scope."""
+        stored = await self._store.get(draft.retry_of or "")
+        ident = None if stored is None else stored.action.identity
+        wanted = (draft.ask.provider, draft.account, draft.action_type)
+        if (
+            stored is None
+            or ident is None
+            or (ident.provider, ident.account, ident.action_type) != wanted
+            or draft.event not in (None, ident.event_id)
+        ):
+            raise Refusal(answers.own(Code.RETRY_OF_INVALID, _RETRY_OF_INVALID))
+        scope = self._maker.scope_of(draft, ident.event_id)
+        latest_id = next(iter(await self._store.find("scope", scope)), ident.action_id)
+        latest = stored if latest_id == ident.action_id else await self._store.get(latest_id)
+        if latest is None:
+            raise StoreUnavailable("the latest run is gone")
+        # Whoever names a run that has a successor makes a second request to that successor.
+        path.names_latest = latest_id == ident.action_id
+        return Conflict(latest.action, latest.version, self._applier.clock.store_ms(), "scope")
+
+    # ── A first request ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _create(self, draft: Draft, path: _Path, asker: Asker) -> Answer | Conflict:
+        try:
+            made = await self._maker.create(draft, path.prior)
+        except Undeterminable:
+            return await self._refused(draft, path, Cause.AMOUNT_UNDETERMINABLE)
+        assert made.slip is not None
+        live = self._sender.expect(made.action.action_id)
+        try:
+            result = await self._applier.commit(made.slip)
+        except StoreUnavailable:
+            self._sender.forget(live)
+            self._spool_unsent(made.action)
+            raise
+        match result:
+            case Committed(version, stale=stale):
+                stored = Stored(made.action, version)
+                if stale is not None:
+                    stored = await self._after_stale(stored)
+                self._applier.meter.action(stored.action)
+                self._sender.start(live, stored, made)
+                return await self._first_answer(draft, live, stored, asker, path)
+            case Conflict():
+                self._sender.forget(live)
+                return result
+            case Exhausted():
+                self._sender.forget(live)
+                return await self._refused(draft, path, Cause.LIMIT_EXHAUSTED)
+            case _:
+                assert_never(result)
+
+    async def _after_stale(self, stored: Stored) -> Stored:
+        """An unresolved action of the same payload had outlived its folding: this one may be its double."""
+        marked = await self._applier.apply(stored.action.action_id, Suspected(), known=stored)
+        return marked if isinstance(marked, Stored) else stored
+
+    async def _first_answer(self, draft: Draft, live: Live, stored: Stored, asker: Asker, path: _Path) -> Answer:
+        # A dispatch resolves by its own answer deadline; the margin guards against a bug of ours.
+        got = await self._sender.outcome(live, asker, self._settings.answer_ms + SLACK_MS)
+        if got is None:
+            now = await self._store.get(stored.action.action_id)
+            got = Outcome((now or stored).action)
+        folded = path.folded == got.action.action_id
+        return self._answering.of_outcome(draft, got.action, got.response, replayed=False, folded=folded)
+
+    async def _refused(self, draft: Draft, path: _Path, cause: Cause) -> Answer | Conflict:
+        """Record what may not be sent, and say so."""
+        slip = self._maker.refuse(draft, path.prior, cause)
+        result = await self._applier.commit(slip)
+        if isinstance(result, Conflict):
+            return result
+        self._applier.meter.action(slip.action)
+        return self._answering.own(Code(cause.value), slip.action, draft)
+
+    def _spool_unsent(self, action: Action) -> None:
+        """Only the reply of the first commit may be lost: then the record says "in flight" of what never was sent."""
+        event = Unsendable(action.dispatches[-1].dispatch_id, Unsent.CANCELLED)
+        try:
+            self._spool.add(Observation(action.action_id, EVENT_ENCODER.encode(event)))
+        except (SpoolFull, OSError):
+            return  # Then it becomes unknown, and is settled like any other: later, but never wrongly.
+
+    # ── A second request ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _second(self, draft: Draft, path: _Path, standing: Conflict, asker: Asker) -> Answer | None:
+        """Answer a request that an action stands in the way of; None: it must be looked at anew."""
+        stored = Stored(standing.current, standing.version)
+        if standing.via == "target":
+            self._applier.meter.blocked(stored.action)
+            shown = self._same_credential(draft, stored.action)
+            return self._answering.own(Code.SUSPECTED_DUPLICATE, stored.action, draft, shown=shown)
+        if standing.via == "payload" and path.folded != stored.action.action_id:
+            folding = Folded(draft.alias[0] if draft.alias else None)
+            folded = await self._applier.apply(stored.action.action_id, folding, known=stored, once=True)
+            if not isinstance(folded, Stored):
+                return None
+            stored, path.folded = folded, folded.action.action_id
+        while True:
+            decision = decide(stored.action, self._asking(draft, stored.action, path))
+            if decision.verb is not Verb.WAIT:
+                return await self._decided(draft, path, stored, decision, asker)
+            within_ms = self._settings.answer_ms
+            if draft.ask.wait_ms is not None:
+                within_ms = min(within_ms, draft.ask.wait_ms)
+            got = await self._sender.settled(stored, asker, within_ms)
+            if isinstance(got, Outcome) or got.action.status is Status.PENDING:
+                found = got if isinstance(got, Outcome) else Outcome(got.action)
+                return self._waited(draft, path, found)
+            if got.action.cause is Cause.NOT_SENT:
+                return self._waited(draft, path, Outcome(got.action))
+            stored = got
+
+    def _waited(self, draft: Draft, path: _Path, found: Outcome) -> Answer:
+        """Give a request that waited the first one's answer."""
+        folded = path.folded == found.action.action_id
+        if found.response is None and found.action.status in (Status.PENDING, Status.DENIED_UNRESOLVED):
+            self._applier.meter.blocked(found.action)
+        return self._answering.of_outcome(draft, found.action, found.response, replayed=True, folded=folded)
+
+    def _asking(self, draft: Draft, first: Action, path: _Path) -> Asking:
+        route = self._applier.adapters[first.identity.provider].route(first.identity.route)
+        return Asking(
+            same_payload=first.identity.payload in draft.payloads,
+            same_credential=self._same_credential(draft, first),
+            retry_of=path.names_latest and draft.retry_of == first.action_id,
+            now_ms=self._applier.clock.store_ms(),
+            readable=route.same_shape and bool(route.object_path),
+        )
+
+    def _same_credential(self, draft: Draft, first: Action) -> bool:
+        theirs = first.identity.credential
+        if theirs in draft.credentials:
+            return True
+        groups = self._settings.same_credentials.get(draft.ask.provider, ())
+        return any(theirs in group and not group.isdisjoint(draft.credentials) for group in groups)
+
+    async def _decided(
+        self, draft: Draft, path: _Path, stored: Stored, decision: Decision, asker: Asker
+    ) -> Answer | None:
+        match decision.verb:
+            case Verb.REFUSE:
+                return self._refuse(draft, path, stored.action, decision)
+            case Verb.REPLAY:
+                return await self._replay(draft, path, stored.action)
+            case Verb.READ:
+                return await self._read(draft, path, stored.action)
+            case Verb.SEND_AGAIN:
+                return await self._again(draft, path, stored, asker)
+            case Verb.NEW_RUN:
+                path.prior = stored
+                return None
+            case Verb.WAIT:
+                return None
+            case _:
+                assert_never(decision.verb)
+
+    def _refuse(self, draft: Draft, path: _Path, first: Action, decision: Decision) -> Answer:
+        assert decision.code is not None
+        self._applier.meter.blocked(first)
+        names = self._differing(draft, first) if decision.code is Code.PAYLOAD_MISMATCH else []
+        return self._answering.own(
+            decision.code,
+            first,
+            draft,
+            shown=decision.open,
+            folded=path.folded == first.action_id,
+            names=names,
+            until_ms=decision.until_ms,
+        )
+
+    def _differing(self, draft: Draft, first: Action) -> "list[str]":
+        """Name the fields whose values differ; the values stay where they are."""
+        theirs = dict(first.identity.fields)
+        ours = dict(draft.body.fields(draft.match.route.volatile))
+        ours["(path)"] = f"{draft.ask.method} {draft.ask.target}".encode()
+        out = []
+        for name in sorted({*theirs, *ours}):
+            digests = {d[:16] for d in self._vault.digests(ours[name])} if name in ours else set()
+            if theirs.get(name) not in digests:
+                out.append(name[:64])
+        return out[:16]
+
+    async def _replay(self, draft: Draft, path: _Path, first: Action) -> Answer:
+        """Give the stored response."""
+        sealed = await self._store.kept(first.action_id, RESPONSE)
+        opened = None if sealed is None else self._vault.open(sealed, f"{first.action_id}:{RESPONSE}")
+        if opened is None:
+            return self._answering.of_outcome(draft, first, None, replayed=True, folded=False)
+        self._applier.meter.stored_answer(first.identity.provider)
+        response = RESPONSE_DECODER.decode(opened)
+        folded = path.folded == first.action_id
+        return self._answering.provided(first, response, replayed=True, folded=folded)
+
+    async def _read(self, draft: Draft, path: _Path, first: Action) -> Answer:
+        """Read the object that the action made, where it has the shape of the first response."""
+        adapter = self._applier.adapters[first.identity.provider]
+        route = adapter.route(first.identity.route)
+        target = fill(route.object_path, {**first.identity.facts, "object": first.object_ids[0]})
+        folded = path.folded == first.action_id
+        response = await self._object(draft, first, target) if target is not None else None
+        if response is None:
+            return self._answering.own(Code.ALREADY_SETTLED, first, draft, folded=folded)
+        self._applier.meter.stored_answer(first.identity.provider)
+        return self._answering.provided(first, response, replayed=True, folded=folded)
+
+    async def _object(self, draft: Draft, first: Action, target: str) -> Response | None:
+        adapter = self._applier.adapters[first.identity.provider]
+        headers = credential_headers(draft.ask.headers, adapter)
+        answered = await self._reader.get(first.identity.provider, target, headers, READ_MS)
+        whole = isinstance(answered, Answered) and answered.integrity is Integrity.WHOLE
+        return answered.response if answered is not None and whole and answered.response.status == 200 else None
+
+    async def _again(self, draft: Draft, path: _Path, stored: Stored, asker: Asker) -> Answer | None:
+        """Send an action again that provably executed nothing: the same key, a new dispatch."""
+        try:
+            made = await self._maker.again(draft, stored)
+        except Undeterminable:
+            return self._answering.own(Code.AMOUNT_UNDETERMINABLE, stored.action, draft)
+        event = Redispatched(made.action.dispatches[-1], made.action.amount, made.action.identity)
+        live = self._sender.expect(made.action.action_id)
+        try:
+            result = await self._applier.apply(
+                stored.action.action_id, event, known=stored, keep=made.keep, reserve=made.reserve, once=True
+            )
+        except StoreUnavailable:
+            self._sender.forget(live)
+            self._spool_unsent(made.action)
+            raise
+        if isinstance(result, Stored) and result.action.dispatches[-1:] == made.action.dispatches[-1:]:
+            self._sender.start(live, result, made)
+            return await self._first_answer(draft, live, result, asker, path)
+        self._sender.forget(live)
+        if isinstance(result, Exhausted):
+            return self._answering.own(Code.LIMIT_EXHAUSTED, stored.action, draft)
+        return None
+
+
+_RETRY_OF_INVALID: Final = (
+    "Doubtless-Retry-Of names no action of this event, account and action type. Nothing was sent. It takes the action_id "
+    "of the answer that asked for it."
+)

@@ -1,0 +1,167 @@
+"""One try: sent once, waited for until the answer deadline, listened to until the harvest end, and recorded.
+
+The agent's connection only waits for it. What was seen and cannot be committed goes to the spool, as an observation.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from proxy.core import verdict
+from proxy.core.events import Event, Lost, Responded, Unsendable
+from proxy.core.http import Answered, Exchange, NotSent, Response, Silence, Unsent
+from proxy.core.lifecycle import step
+from proxy.core.model import Action, Cause
+from proxy.engine.applying import RESPONSE, Applier
+from proxy.engine.making import Made
+from proxy.engine.pricing import Pricer
+from proxy.ports import Observation, Spawner, Spool, SpoolFull, Stored, StoreUnavailable, Upstream, Vault
+
+EVENT_ENCODER: Final = msgspec.msgpack.Encoder()
+EVENT_DECODER: Final = msgspec.msgpack.Decoder(Event)
+RESPONSE_DECODER: Final = msgspec.msgpack.Decoder(Response)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a dispatch by its answer deadline. `response`: the provider's own answer, where it is one."""
+
+    action: Action
+    response: Response | None = None
+
+
+class Live:
+    """A dispatch under way: who waits for it, and its outcome once there is one."""
+
+    def __init__(self, action_id: str) -> None:
+        self.action_id = action_id
+        self.outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        self.waiting = 0
+
+    def resolve(self, outcome: Outcome | None) -> None:
+        """Tell everyone who waits; None where there is nothing to tell (it was never dispatched)."""
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+class _Try(msgspec.Struct):
+    """What a dispatch carries along."""
+
+    live: Live
+    stored: Stored
+    made: Made
+    exchange: "asyncio.Task[Exchange]"
+
+    @property
+    def dispatch_id(self) -> str:
+        return self.stored.action.dispatches[-1].dispatch_id
+
+    @property
+    def nothing_left(self) -> bool:
+        """Is it proven that no byte left?"""
+        return self.made.sending.left_bytes == 0
+
+    async def stop(self) -> None:
+        """End the exchange. Where nothing has left, nothing will."""
+        self.made.sending.abandoned = True
+        self.exchange.cancel()
+        await asyncio.wait({self.exchange})
+
+
+class Dispatcher:
+    """Carries dispatches through."""
+
+    def __init__(
+        self, applier: Applier, upstream: Upstream, spool: Spool, vault: Vault, tasks: Spawner, pricer: Pricer
+    ) -> None:
+        self._applier = applier
+        self._upstream = upstream
+        self._spool = spool
+        self._vault = vault
+        self._tasks = tasks
+        self._pricer = pricer
+
+    async def carry(self, live: Live, stored: Stored, made: Made) -> None:
+        """Send, hear and record. It is cancelled only by a drain that ran out."""
+        exchange = self._upstream.exchange(stored.action.identity.provider, made.request, made.sending)
+        this = _Try(live, stored, made, self._tasks.spawn(exchange, "exchange"))
+        try:
+            await self._until_answer_deadline(this)
+            await self._heard(this)
+        except asyncio.CancelledError:
+            await this.stop()
+            await self._record(this, _silent(this, Cause.SHUTDOWN))
+            raise
+        except Exception:
+            # Whatever failed here is ours: the provider may have acted, and only the counter can say that it has not.
+            await this.stop()
+            await self._record(this, _silent(this, Cause.CONNECTION_LOST))
+            raise
+        finally:
+            live.resolve(None)
+
+    async def _until_answer_deadline(self, this: _Try) -> None:
+        """Wait for the answer. At the deadline the action becomes unknown for everyone, and the listening goes on."""
+        left_ms = this.made.answer_by_ms - self._applier.clock.monotonic_ms()
+        await asyncio.wait({this.exchange}, timeout=max(0, left_ms) / 1000)
+        if this.exchange.done():
+            return
+        if this.nothing_left:
+            await this.stop()
+        else:
+            await self._record(this, Lost(this.dispatch_id, Cause.TIMEOUT))
+
+    async def _heard(self, this: _Try) -> None:
+        if this.made.sending.abandoned and this.nothing_left:
+            await self._record(this, Unsendable(this.dispatch_id, Unsent.TIMEOUT))
+            return
+        exchange = await this.exchange
+        match exchange:
+            case NotSent(why):
+                await self._record(this, Unsendable(this.dispatch_id, why))
+            case Silence():
+                await self._record(this, Lost(this.dispatch_id, verdict.of_silence(exchange)))
+            case Answered(response):
+                ident = this.stored.action.identity
+                adapter = self._applier.adapters[ident.provider]
+                keyed = ident.idempotency_key is not None
+                judged = verdict.of_dispatch(exchange, adapter, adapter.route(ident.route), keyed=keyed)
+                kept = not isinstance(judged, verdict.Unclear) or judged.cause is Cause.NON_TERMINAL
+                event = Responded(this.dispatch_id, judged, verdict.reply_of(exchange, adapter), kept)
+                await self._record(this, event, response if kept else None)
+
+    async def _record(self, this: _Try, event: Event, response: Response | None = None) -> None:
+        """Commit what was seen, or else spool it; then tell who waits. Commit, then answer."""
+        sealed = None
+        if response is not None:
+            about = f"{this.live.action_id}:{RESPONSE}"
+            sealed = self._vault.seal(EVENT_ENCODER.encode(response), about)
+        try:
+            keep = {RESPONSE: sealed} if sealed is not None else {}
+            after = await self._applier.apply(this.live.action_id, event, keep=keep)
+            action = after.action if isinstance(after, Stored) else this.stored.action
+        except StoreUnavailable:
+            action = self._spooled(this.stored, event, sealed)
+        answered = this.live.outcome.done()
+        if answered and isinstance(event, Responded):
+            self._applier.meter.late(action.identity.provider)
+        if not answered and action.unresolved:
+            action = await self._pricer.on_unknown(action, this.made.request.headers)
+        this.live.resolve(Outcome(action, response if action.answer_kept else None))
+
+    def _spooled(self, stored: Stored, event: Event, sealed: bytes | None) -> Action:
+        """Keep the observation on disk; what it makes of the action is what the store will hold."""
+        rules = self._applier.rules(stored.action)
+        try:
+            self._spool.add(Observation(stored.action.action_id, EVENT_ENCODER.encode(event), sealed))
+        except (SpoolFull, OSError):
+            # Neither store nor disk: nothing is certain any more, and the agent is told so.
+            event = Lost(stored.action.dispatches[-1].dispatch_id, Cause.PROXY_RESTART)
+        return step(stored.action, event, self._applier.moment(), rules).action
+
+
+def _silent(this: _Try, cause: Cause) -> Event:
+    """Return what is recorded of a try that is not heard to its end."""
+    if this.nothing_left:
+        return Unsendable(this.dispatch_id, Unsent.CANCELLED)
+    return Lost(this.dispatch_id, cause)

@@ -1,0 +1,188 @@
+"""What is due: read-backs of the unknown, the pending actions of the dead, and what the spool holds.
+
+Any number of instances run it on one store; what one has claimed, no other gets for the length of the claim.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Final
+
+from proxy.core.events import Event, Finding, OwnerLost, ReadBack, Responded, Unreadable
+from proxy.core.http import Headers
+from proxy.core.identity import content_index
+from proxy.core.model import Action
+from proxy.core.readback import SKEW_MS, Inquiry, Subject
+from proxy.engine.applying import RESPONSE
+from proxy.engine.dispatching import EVENT_DECODER
+from proxy.engine.engine import Engine
+from proxy.ports import Forgotten, Observation, Spawner, Spool, Stored, StoreUnavailable, Vault
+
+CLAIM_MS: Final = 90_000  # Longer than an inquiry may take, so that nobody else asks meanwhile.
+INQUIRY_MS: Final = 60_000
+READ_MS: Final = 10_000
+CLAIMED_MOST: Final = 64
+TWINS_MOST: Final = 32
+
+
+class Refused(Exception):
+    """A read-back on demand that may not be made; `code` is of CONTRACT 3, `until_ms` when it may."""
+
+    def __init__(self, code: str, message: str, until_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.until_ms = until_ms
+
+
+class Reconciler:
+    """Settles what is unknown from the provider's own record."""
+
+    def __init__(self, engine: Engine, vault: Vault, spool: Spool, tasks: Spawner, instance: str) -> None:
+        self._engine = engine
+        self._applier = engine.applier
+        self._store = engine.applier.store
+        self._vault = vault
+        self._spool = spool
+        self._tasks = tasks
+        self._instance = instance
+
+    # ── The round ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self, every_ms: int) -> None:
+        """Look for what is due, for ever."""
+        while True:
+            try:
+                claimed = await self.round()
+                await self.unspool()
+            except StoreUnavailable:
+                claimed = 0
+            if claimed < CLAIMED_MOST:
+                await asyncio.sleep(every_ms / 1000)
+
+    async def beat(self, every_ms: int) -> None:
+        """Keep the lease of this instance, for ever."""
+        while True:
+            # The lease may run out meanwhile: then others write our actions off, and what we hear is late evidence.
+            with contextlib.suppress(StoreUnavailable):
+                await self._store.beat(self._instance, self._applier.settings.lease_ms)
+            await asyncio.sleep(every_ms / 1000)
+
+    async def round(self) -> int:
+        """Claim what is due and see to it; how much was claimed. Read-backs go on beside it."""
+        claimed = await self._store.claim_due(CLAIM_MS, CLAIMED_MOST)
+        due = []
+        for stored in claimed:
+            action = stored.action
+            if action.awaited and action.dispatch is not None:
+                lost = await self._applier.apply(action.action_id, OwnerLost(action.dispatch.owner), known=stored)
+                if isinstance(lost, Stored):
+                    self._tasks.spawn(self._price(lost.action), "pricing")
+            elif action.unresolved:
+                due.append(stored)
+        if due:
+            self._tasks.spawn(self._read_back(due, scheduled=True), "read-back")
+        return len(claimed)
+
+    async def _price(self, action: Action) -> Action:
+        """Read what an action moves that nobody could price so far."""
+        if not self._engine.pricer.unpriced(action):
+            return action
+        headers = await self._engine.pricer.kept_headers(action)
+        return await self._engine.pricer.price(action, headers)
+
+    # ── Read-backs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def reconcile(self, action_id: str) -> Stored:
+        """Ask the provider's record about one action, on demand. Raises Refused, Forgotten and StoreUnavailable."""
+        stored = await self._store.get(action_id)
+        if stored is None:
+            raise Forgotten(action_id)
+        action, now_ms = stored.action, self._applier.clock.store_ms()
+        if action.awaited:
+            raise Refused("too_early", "The action is still in flight.", action.dispatches[-1].answer_by_ms)
+        if not action.unresolved:
+            raise Refused("already_settled", "The action is settled; there is nothing to ask.")
+        if action.eligible_at_ms is not None and now_ms < action.eligible_at_ms:
+            raise Refused("too_early", "The provider's record may not show it yet.", action.eligible_at_ms)
+        await self._read_back([stored], scheduled=False)
+        return await self._store.get(action_id) or stored
+
+    async def _read_back(self, due: list[Stored], *, scheduled: bool) -> None:
+        """Ask about actions, one conversation an account."""
+        groups: dict[tuple[str, Headers], list[Subject]] = {}
+        for stored in due:
+            action = await self._price(stored.action)
+            ident = action.identity
+            adapter = self._applier.adapters.get(ident.provider)
+            if adapter is None:
+                await self._found(action, Unreadable("unknown_provider"), scheduled=scheduled)
+                continue
+            sent = await self._engine.pricer.kept_headers(action)
+            headers = self._engine.reader.headers(ident.provider, ident.account, sent)
+            if not headers:
+                await self._found(action, Unreadable("no_credential"), scheduled=scheduled)
+                continue
+            route = adapter.route(ident.route)
+            twins = bool(ident.content) and await self._has_twins(action)
+            groups.setdefault((ident.provider, headers), []).append(Subject(action, route, twins))
+        for (provider, headers), subjects in groups.items():
+            await self._ask(provider, headers, subjects, scheduled=scheduled)
+
+    async def _ask(self, provider: str, headers: Headers, subjects: list[Subject], *, scheduled: bool) -> None:
+        inquiry = Inquiry(self._applier.adapters[provider], subjects, self._vault.digests)
+        findings: dict[str, Finding]
+        try:
+            async with asyncio.timeout(INQUIRY_MS / 1000):
+                while (target := inquiry.ask()) is not None:
+                    inquiry.hear(await self._engine.reader.get(provider, target, headers, READ_MS))
+            findings = inquiry.findings()
+        except TimeoutError:
+            findings = {subject.action.action_id: Unreadable("timeout") for subject in subjects}
+        for subject in subjects:
+            await self._found(subject.action, findings[subject.action.action_id], scheduled=scheduled)
+
+    async def _found(self, action: Action, finding: Finding, *, scheduled: bool) -> None:
+        self._applier.meter.readback(action.identity.provider, str(type(finding).__struct_config__.tag))
+        await self._applier.apply(action.action_id, ReadBack(finding, scheduled))
+
+    async def _has_twins(self, action: Action) -> bool:
+        """Did another action of ours send an equal message at about the same time? Then equality proves nothing."""
+        for message in action.identity.content:
+            digest = content_index(action.identity.ledger, message)
+            for other_id in (await self._store.find("content", digest))[:TWINS_MOST]:
+                if other_id == action.action_id:
+                    continue
+                other = await self._store.get(other_id)
+                if other is not None and _overlap(action, other.action):
+                    return True
+        return False
+
+    # ── The spool ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def unspool(self) -> None:
+        """Step every observation again, on the state that the store holds now."""
+        if not len(self._spool):
+            return
+        for observation in self._spool.pending():
+            await self._observe(observation)
+            self._spool.taken(1)
+
+    async def _observe(self, observation: Observation) -> None:
+        event: Event = EVENT_DECODER.decode(observation.event)
+        keep = {} if observation.response is None else {RESPONSE: observation.response}
+        try:
+            await self._applier.apply(observation.action_id, event, keep=keep)
+        except Forgotten:
+            if isinstance(event, Responded):
+                raise  # The only proof there is: it is kept until the store knows the action again.
+
+
+def _overlap(one: Action, other: Action) -> bool:
+    """Were both under way within the time in which the provider may have stamped either?"""
+    mine, theirs = _window(one.dispatches), _window(other.dispatches)
+    return mine is not None and theirs is not None and mine[0] <= theirs[1] and theirs[0] <= mine[1]
+
+
+def _window(dispatches: Iterable[object]) -> tuple[int, int] | None:
+    spans = [(d.dispatched_at_ms - SKEW_MS, d.harvest_ms + SKEW_MS) for d in dispatches]  # type: ignore[attr-defined]
+    return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None

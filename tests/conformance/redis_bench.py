@@ -1,0 +1,127 @@
+"""The suite's hold on a real server: connections, time that passes, and what is written.
+
+A server's clock cannot be moved, so time passes by making what is stored older: every time in it is moved back.
+"""
+
+import re
+import struct
+from datetime import date, timedelta
+from typing import Any, Final
+
+import msgspec
+from redis.asyncio import Redis
+
+from proxy.core.model import FOREVER_MS
+from proxy.core.records import Period, period_label
+from proxy.edges.clock import SystemClock
+from proxy.edges.store.client import RedisStore, connect
+from proxy.edges.tasks import Tasks
+from tests.conformance.bench import DAY
+
+_CLAIM: Final = re.compile(r"@(\d+)")
+
+
+class RedisBench:
+    """One ledger on one server, and two instances with a connection each."""
+
+    def __init__(self, url: str, ledger: str) -> None:
+        self.ledger = ledger
+        self.client = connect(url, timeout_s=10.0)
+        self._clients = [self.client]
+        self.tasks = Tasks()
+        self.clock = SystemClock()
+        self.store = self.instance(self.client)
+        self.other = self.instance(connect(url, timeout_s=10.0))
+
+    def instance(self, client: Redis) -> RedisStore:
+        """Return the ledger over a connection; the bench closes it."""
+        if client not in self._clients:
+            self._clients.append(client)
+
+        async def shard() -> Redis:
+            return client
+
+        return RedisStore(shard, self.ledger, self.clock, self.tasks)
+
+    async def close(self) -> None:
+        """Leave nothing open."""
+        for client in self._clients:
+            await client.aclose()
+
+    def key(self, name: str) -> str:
+        """Return the key of one of the ledger's structures."""
+        return f"dl:{{{self.ledger}}}:{name}"
+
+    async def now_ms(self) -> int:
+        """See Bench."""
+        seconds, micros = await self.client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    async def contents(self) -> object:
+        """See Bench."""
+        found: dict[bytes, Any] = {}
+        async for key in self.client.scan_iter(match=f"dl:{{{self.ledger}}}:*", count=1000):
+            kind = await self.client.type(key)
+            if kind == b"hash":
+                found[key] = await self.client.hgetall(key)
+            else:
+                found[key] = await self.client.zrange(key, 0, -1, withscores=True)
+        return found
+
+    async def claimants(self, kind: str, digest: str) -> list[str]:
+        """See Bench."""
+        raw: Any = await self.client.hget(self.key("claims"), kind[0] + digest)
+        return [] if raw is None else [entry.partition("@")[0] for entry in raw.decode().split(",")]
+
+    async def pass_time(self, ms: int) -> None:
+        """See Bench."""
+        due: Any = await self.client.zrange(self.key("due"), 0, -1, withscores=True)
+        if due:
+            await self.client.zadd(self.key("due"), {member: score - ms for member, score in due})
+        await self._rewrite("instances", lambda _, raw: str(int(raw) - ms).encode())
+        await self._rewrite("claims", lambda name, raw: _older_claim(name, raw, ms))
+        if ms >= DAY:
+            now_ms = await self.now_ms()
+            await self._rewrite("actions", lambda _, raw: _older_holds(raw, now_ms, ms))
+            used: Any = await self.client.hgetall(self.key("limits"))
+            if used:
+                moved: dict[Any, Any] = {_older_field(name.decode(), now_ms, ms): value for name, value in used.items()}
+                await self.client.delete(self.key("limits"))
+                await self.client.hset(self.key("limits"), mapping=moved)
+
+    async def _rewrite(self, name: str, older: Any) -> None:
+        found: Any = await self.client.hgetall(self.key(name))
+        if found:
+            await self.client.hset(self.key(name), mapping={f: older(f, raw) for f, raw in found.items()})
+
+
+def _older_claim(name: bytes, raw: bytes, ms: int) -> bytes:
+    """Move the ends of a payload or target claim; a scope and an alias have none, and for ever stays for ever."""
+    if name[:1] not in (b"p", b"t"):
+        return raw
+    return _CLAIM.sub(lambda m: m[0] if int(m[1]) == FOREVER_MS else f"@{int(m[1]) - ms}", raw.decode()).encode()
+
+
+def _older_holds(raw: bytes, now_ms: int, ms: int) -> bytes:
+    (size,) = struct.unpack_from(">I", raw)
+    head = msgspec.msgpack.decode(raw[4 : 4 + size])
+    for hold in head["h"]:
+        hold["l"] = _older_label(hold["l"], now_ms, ms)
+    packed = msgspec.msgpack.encode(head)
+    return struct.pack(">I", len(packed)) + packed + raw[4 + size :]
+
+
+def _older_field(name: str, now_ms: int, ms: int) -> str:
+    bucket, _, rest = name.partition("|")
+    limit, _, label = rest.rpartition("|")
+    return f"{bucket}|{limit}|{_older_label(label, now_ms, ms)}" if bucket == "c" else name
+
+
+def _older_label(label: str, now_ms: int, ms: int) -> str:
+    """Return the period of what was in `label` and is so much older now."""
+    if label == "total":
+        return label
+    if len(label) == len("2026-10-15"):
+        return (date.fromisoformat(label) - timedelta(milliseconds=ms)).isoformat()
+    assert label == period_label(Period.MONTH, now_ms), "of an earlier month nobody knows the day"
+    return period_label(Period.MONTH, now_ms - ms)

@@ -1,0 +1,239 @@
+"""What a store holds of one ledger, and the rules of its one write: `commit.lua` told a second time."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from proxy.core.model import Action
+from proxy.core.records import Bucket, Projection, Reservation, Slip, period_label
+from proxy.ports import Committed, Conflict, Exhausted, Forgotten, Stored
+
+COMMITS_REMEMBERED: Final = 8
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(Action).decode
+
+
+@dataclass(slots=True)
+class Hold:
+    """What one action holds of one limit, and in which of its buckets."""
+
+    name: str
+    label: str
+    amount: int
+    counts: bool
+    bucket: Bucket = Bucket.NONE
+
+    @property
+    def place(self) -> tuple[str, ...] | None:
+        """Where it is added up; consumption belongs to a period, all else stands against every period."""
+        match self.bucket:
+            case Bucket.CONSUMED:
+                return (self.bucket.value, self.name, self.label)
+            case Bucket.RESERVED | Bucket.UNKNOWN:
+                return (self.bucket.value, self.name)
+            case _:
+                return None
+
+
+@dataclass(slots=True)
+class Record:
+    """One action as stored: bytes, so that nobody changes it in passing."""
+
+    raw: bytes
+    version: int
+    owner: str
+    unresolved: bool
+    commits: dict[str, Committed]
+    holds: list[Hold]
+
+    @property
+    def stored(self) -> Stored:
+        """The record as read."""
+        return Stored(_DECODE(self.raw), self.version)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All that is stored. `claims` are of payloads and targets: who stands there until when."""
+
+    records: dict[str, Record] = field(default_factory=dict)
+    scopes: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    claims: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    index: dict[str, set[str]] = field(default_factory=dict)
+    due: dict[str, int] = field(default_factory=dict)
+    instances: dict[str, int] = field(default_factory=dict)
+    kept: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    exposed: dict[tuple[str, str, str], tuple[int, int]] = field(default_factory=dict)
+    used: dict[tuple[str, ...], int] = field(default_factory=dict)
+    sequence: int = 0
+
+    def commit(self, slip: Slip, now_ms: int) -> Committed | Conflict | Exhausted:
+        """Write all or nothing."""
+        record = self.records.get(slip.action.action_id)
+        if record is not None and slip.commit_id in record.commits:
+            return record.commits[slip.commit_id]
+        if slip.expected == 0:
+            if (found := self._in_the_way(slip, record, now_ms)) is not None:
+                return found
+        elif record is None:
+            raise Forgotten(slip.action.action_id)
+        elif record.version != slip.expected:
+            return _conflict(record, "version", now_ms)
+        held = record.holds if record is not None else []
+        asked = [
+            Hold(r.name, period_label(r.period, now_ms), r.amount, r.counts, Bucket.RESERVED) for r in slip.reserve
+        ]
+        for want, hold in zip(slip.reserve, asked, strict=True):
+            available = want.cap - self._taken(hold, held)
+            if want.amount > available:
+                return Exhausted(want.name, max(available, 0), now_ms)
+        return self._apply(slip, record, asked, now_ms)
+
+    # ── May it be written? ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _in_the_way(self, slip: Slip, record: Record | None, now_ms: int) -> Conflict | None:
+        if record is not None:
+            return _conflict(record, "version", now_ms)
+        if slip.scope:
+            latest = self.scopes.get(slip.scope)
+            replaced = self.records.get(slip.replaces)
+            if latest is not None and latest != slip.replaces:
+                if latest in self.records:
+                    return _conflict(self.records[latest], "scope", now_ms)
+            elif replaced is not None and replaced.version != slip.replaces_version:
+                return _conflict(replaced, "scope", now_ms)
+        for kind, digests in slip.lookups:
+            for digest in digests:
+                for claimant, until_ms in self._claimants(kind, digest):
+                    if until_ms > now_ms and claimant in self.records:
+                        return _conflict(self.records[claimant], kind, now_ms)
+        return None
+
+    def _claimants(self, kind: str, digest: str) -> list[tuple[str, int]]:
+        if kind != "alias":
+            return list(self.claims.get((kind, digest), {}).items())
+        return [(self.aliases[digest], 1 << 53)] if digest in self.aliases else []
+
+    def _taken(self, hold: Hold, held: list[Hold]) -> int:
+        places = (("consumed", hold.name, hold.label), ("reserved", hold.name), ("unknown", hold.name))
+        own = sum(h.amount for h in held if h.name == hold.name and h.bucket in (Bucket.RESERVED, Bucket.UNKNOWN))
+        return sum(self.used.get(place, 0) for place in places) - own
+
+    # ── Write it. ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _apply(self, slip: Slip, record: Record | None, asked: list[Hold], now_ms: int) -> Committed:
+        action_id = slip.action.action_id
+        self.sequence += 1
+        stale = self._prune(slip, now_ms) if slip.expected == 0 else None
+        done = Committed(slip.expected + 1, now_ms, self.sequence, stale)
+        if slip.expected == 0 and slip.scope:
+            self.scopes[slip.scope] = action_id
+        self._claim(action_id, slip.before, slip.after)
+        for name in slip.before.index - slip.after.index:
+            self.index.get(name, set()).discard(action_id)
+        for name in slip.after.index - slip.before.index:
+            self.index.setdefault(name, set()).add(action_id)
+        self.due.pop(action_id, None)
+        if slip.after.due_ms is not None:
+            self.due[action_id] = max(slip.after.due_ms, now_ms)
+        if slip.before.exposed != slip.after.exposed:
+            self._expose(slip.before, -1)
+            self._expose(slip.after, 1)
+        for name, value in slip.keep.items():
+            self.kept[action_id, name] = value
+        for name in slip.drop:
+            self.kept.pop((action_id, name), None)
+        self.records[action_id] = Record(
+            raw=_ENCODE(slip.action),
+            version=done.version,
+            owner=slip.after.owner,
+            unresolved=slip.after.unresolved,
+            commits=dict([*(record.commits if record else {}).items(), (slip.commit_id, done)][-COMMITS_REMEMBERED:]),
+            holds=self._move(record.holds if record else [], asked, slip.after),
+        )
+        return done
+
+    def _prune(self, slip: Slip, now_ms: int) -> str | None:
+        """Drop the expired claims of settled actions; return the unresolved one that has outlived its folding."""
+        stale = None
+        for kind, digest in ((k, d) for k, digests in slip.lookups if k != "alias" for d in digests):
+            for claimant, until_ms in self._claimants(kind, digest):
+                record = self.records.get(claimant)
+                if record is None or not record.unresolved:
+                    self._drop(kind, digest, claimant)
+                elif kind == "payload" and until_ms <= now_ms:
+                    stale = claimant
+        return stale
+
+    def _claim(self, action_id: str, before: Projection, after: Projection) -> None:
+        for (kind, digest), until_ms in after.claims.items():
+            if before.claims.get((kind, digest)) == until_ms:
+                continue
+            if kind == "alias":
+                if self.aliases.get(digest) not in self.records:
+                    self.aliases[digest] = action_id
+            else:
+                self._drop(kind, digest, action_id)
+                self.claims.setdefault((kind, digest), {})[action_id] = until_ms
+        for kind, digest in before.claims.keys() - after.claims.keys():
+            if kind == "alias" and self.aliases.get(digest) == action_id:
+                del self.aliases[digest]
+            elif kind != "alias":
+                self._drop(kind, digest, action_id)
+
+    def _drop(self, kind: str, digest: str, action_id: str) -> None:
+        there = self.claims.get((kind, digest), {})
+        there.pop(action_id, None)
+        if not there:
+            self.claims.pop((kind, digest), None)
+
+    def _expose(self, projection: Projection, sign: int) -> None:
+        if projection.exposed is None:
+            return
+        provider, account, currency, minor = projection.exposed
+        amount, actions = self.exposed.pop((provider, account, currency), (0, 0))
+        if actions + sign != 0:
+            self.exposed[provider, account, currency] = (amount + sign * minor, actions + sign)
+
+    def _move(self, held: list[Hold], asked: list[Hold], after: Projection) -> list[Hold]:
+        """Move what the action holds to where its state says; what it asks anew replaces what it held."""
+        if asked:
+            for old in held:
+                if old.bucket is not Bucket.CONSUMED:
+                    self._add(old, -old.amount)
+            for hold in asked:
+                self._add(hold, hold.amount)
+        unasked = [h for h in held if not (h.bucket is Bucket.RELEASED and after.bucket is Bucket.RESERVED)]
+        moved = []
+        for hold in asked or unasked:
+            amount = hold.amount
+            if hold.bucket is not after.bucket:
+                self._add(hold, -amount)
+                if after.bucket is Bucket.CONSUMED and not hold.counts and after.actual is not None:
+                    amount = after.actual
+            new = Hold(hold.name, hold.label, amount, hold.counts, after.bucket)
+            if hold.bucket is not after.bucket:
+                self._add(new, amount)
+            moved.append(new)
+        return moved
+
+    def _add(self, hold: Hold, amount: int) -> None:
+        if hold.place is not None:
+            self.used[hold.place] = self.used.get(hold.place, 0) + amount
+
+    def use_of(self, limit: Reservation, now_ms: int) -> tuple[int, int, int]:
+        """Return what is consumed, reserved and unknown of a limit in its current period."""
+        label = period_label(limit.period, now_ms)
+        places = (("consumed", limit.name, label), ("reserved", limit.name), ("unknown", limit.name))
+        consumed, reserved, unknown = (self.used.get(place, 0) for place in places)
+        return consumed, reserved, unknown
+
+
+def _conflict(record: Record, via: str, now_ms: int) -> Conflict:
+    return Conflict(record.stored.action, record.version, now_ms, via)
+
+
+def _asked(limit: Reservation, now_ms: int) -> Hold:
+    return Hold(limit.name, period_label(limit.period, now_ms), limit.amount, limit.counts, Bucket.RESERVED)
