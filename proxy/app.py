@@ -1,4 +1,7 @@
-"""Builds each thing once, starts it in order, and drains it: the standalone sidecar."""
+"""Builds each thing once, starts it in order, and drains it: the standalone sidecar.
+
+Longer than 300 lines because the order of starting and stopping is one story.
+"""
 
 import asyncio
 import contextlib
@@ -116,6 +119,7 @@ class App:
         self._embedded: Embedded | None = None
         self._token_path: Path | None = None
         self.ports: dict[str, int] = {}
+        self.ready = asyncio.Event()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Run until `stopping` is set, then drain."""
@@ -124,6 +128,7 @@ class App:
             if not stopping.is_set():
                 self._health.started = True
                 self._greet()
+                self.ready.set()
                 await stopping.wait()
             self._health.draining = True
 
@@ -241,7 +246,7 @@ class App:
                 clock=self._clock,
                 limits=limits,
                 buffered=buffered,
-                timed=self._timed,
+                timed=self._metrics.proxy_seconds.observe,
             )
             server = AgentServer(handler, engine, limits)
             self.ports[name] = await server.listen(address.host, address.port)
@@ -253,10 +258,6 @@ class App:
             await asyncio.gather(*(server.close(CLOSE_S) for server in servers))
 
         stack.push_async_callback(drain)
-
-    def _timed(self, provider: str, proxy_s: float, upstream_s: float) -> None:
-        self._metrics.proxy_seconds.observe(proxy_s)
-        self._metrics.upstream_seconds.labels(provider).observe(upstream_s)
 
     @contextlib.asynccontextmanager
     async def _site(self, name: str, application: web.Application, address: Address) -> AsyncIterator[None]:

@@ -100,8 +100,9 @@ async def sidecar(folder: str, provider: StandIn, *, stay: bool) -> AsyncIterato
     app = App(config, say=lambda _: None)
     running = asyncio.get_running_loop().create_task(app.run(stopping))
     try:
-        while "proxy" not in app.ports and not running.done():
-            await asyncio.sleep(0.01)
+        ready = asyncio.get_running_loop().create_task(app.ready.wait())
+        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
         if running.done():
             running.result()
         yield app
@@ -130,7 +131,7 @@ class Operator:
         return sum(row["amount"] for row in rows if row["currency"] == "usd")
 
 
-def _must(held: bool, promise: str) -> None:  # noqa: FBT001
+def _must(held: bool, promise: str) -> None:
     if not held:
         raise StoryBroken(promise)
 

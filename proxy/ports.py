@@ -6,8 +6,8 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from proxy.core.http import Exchange, Request
 from proxy.core.events import Moment
+from proxy.core.http import Exchange, Request
 from proxy.core.model import Action
 from proxy.core.records import Filter, Reservation, Slip
 
@@ -288,6 +288,10 @@ class Meter(Protocol):
 
     def settled(self, action: Action, moment: Moment) -> None:
         """An unknown action was settled."""
+        ...
+
+    def upstream(self, provider: str, seconds: float) -> None:
+        """An exchange with the provider ended."""
         ...
 
     def late(self, provider: str) -> None:

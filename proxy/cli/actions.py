@@ -27,7 +27,7 @@ def actions() -> None:
 @click.option("--cursor", help="Where the last page ended.")
 @json_option
 @config_option
-def list_(config_path: str | None, as_json: bool, needs_operator: bool, **filters: Any) -> None:  # noqa: FBT001
+def list_(config_path: str | None, as_json: bool, needs_operator: bool, **filters: Any) -> None:
     """List actions, newest first."""
     asked = {name: str(value) for name, value in filters.items() if value is not None}
     if needs_operator:
@@ -47,7 +47,7 @@ def list_(config_path: str | None, as_json: bool, needs_operator: bool, **filter
 @click.argument("action_id")
 @json_option
 @config_option
-def show(action_id: str, config_path: str | None, as_json: bool) -> None:  # noqa: FBT001
+def show(action_id: str, config_path: str | None, as_json: bool) -> None:
     """Show one action: both axes, its evidence, its read-backs."""
     action = AdminPort(config_path).ask("GET", f"actions/{_segment(action_id)}")
     if as_json:
@@ -60,8 +60,8 @@ def show(action_id: str, config_path: str | None, as_json: bool) -> None:  # noq
 @click.argument("action_id")
 @json_option
 @config_option
-def reconcile(action_id: str, config_path: str | None, as_json: bool) -> None:  # noqa: FBT001
-    """Ask the provider's own record about one action, now. Only reads; sends nothing. Exits 1 while it is not settled."""
+def reconcile(action_id: str, config_path: str | None, as_json: bool) -> None:
+    """Ask the provider's own record about one action, now. Only reads. Exits 1 while it is not settled."""
     action = AdminPort(config_path).ask("POST", f"actions/{_segment(action_id)}/reconcile")
     if as_json:
         show_json(action)

@@ -5,7 +5,8 @@ import sys
 import click
 
 from proxy.cli.common import BAD_USAGE, config_option, configuration, json_option, refuse, show_json
-from proxy.core.adapter import Adapter, BadAdapter
+from proxy.core.adapter import Adapter
+from proxy.core.facts_file import BadAdapter
 from proxy.edges.adapter_files import SHIPPED, from_file, load_all, shipped
 
 
@@ -39,7 +40,7 @@ def _routes(adapter: Adapter) -> list[dict[str, object]]:
 @adapters.command("list")
 @json_option
 @config_option
-def list_(config_path: str | None, as_json: bool) -> None:  # noqa: FBT001
+def list_(config_path: str | None, as_json: bool) -> None:
     """List the providers that are known."""
     known = _loaded(config_path)
     if as_json:
@@ -57,7 +58,7 @@ def list_(config_path: str | None, as_json: bool) -> None:  # noqa: FBT001
 @click.argument("provider")
 @json_option
 @config_option
-def show(provider: str, config_path: str | None, as_json: bool) -> None:  # noqa: FBT001
+def show(provider: str, config_path: str | None, as_json: bool) -> None:
     """Show a provider's action types, with tier and flags."""
     known = _loaded(config_path)
     if provider not in known:
@@ -68,9 +69,8 @@ def show(provider: str, config_path: str | None, as_json: bool) -> None:  # noqa
         return
     for route in routes:
         flags = " ".join(flag for flag in ("echo", "replay") if route[flag])
-        click.echo(
-            f"{route['action_type']:<44} {route['tier']:<13} {route['effect']:<8} {flags:<12} {route['method']} {route['path']}"
-        )
+        words = f"{route['action_type']:<44} {route['tier']:<13} {route['effect']:<8} {flags:<12}"
+        click.echo(f"{words} {route['method']} {route['path']}")
 
 
 @adapters.command()

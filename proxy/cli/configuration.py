@@ -9,7 +9,7 @@ import click
 
 from proxy.cli.common import BAD_USAGE, complain, config_option
 from proxy.config import Complaints, Config, load
-from proxy.core.adapter import BadAdapter
+from proxy.core.facts_file import BadAdapter
 from proxy.edges.adapter_files import load_all
 
 
@@ -22,7 +22,7 @@ def config() -> None:
 @click.argument("file", required=False)
 @click.option("--offline", is_flag=True, help="Do not resolve or reach anything.")
 @config_option
-def check(file: str | None, config_path: str | None, offline: bool) -> None:  # noqa: FBT001
+def check(file: str | None, config_path: str | None, offline: bool) -> None:
     """Check a configuration file: every complaint at once, exit 2."""
     path = file or config_path
     try:

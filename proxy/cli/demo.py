@@ -13,7 +13,7 @@ from proxy.cli.common import REFUSED, config_option
 @click.command()
 @click.option("--stay", is_flag=True, help="Stay up afterwards, on the usual ports.")
 @config_option
-def demo(config_path: str | None, stay: bool) -> None:  # noqa: FBT001
+def demo(config_path: str | None, stay: bool) -> None:
     """Tell the story of a lost answer, really run: with Doubtless, and without."""
     del config_path  # The demo brings its own.
     from proxy.demo import StoryBroken
@@ -32,7 +32,7 @@ def demo(config_path: str | None, stay: bool) -> None:  # noqa: FBT001
 @click.option("--resend-port", default=7432, show_default=True)
 @click.option("--no-idempotency", is_flag=True, help="Nothing masks a duplicate.")
 @config_option
-def sandbox(config_path: str | None, stripe_port: int, resend_port: int, no_idempotency: bool) -> None:  # noqa: FBT001
+def sandbox(config_path: str | None, stripe_port: int, resend_port: int, no_idempotency: bool) -> None:
     """Run the stand-in for Stripe and Resend alone, with faults on demand."""
     del config_path
     asyncio.run(_sandbox(stripe_port, resend_port, idempotency=not no_idempotency))

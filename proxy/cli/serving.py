@@ -20,7 +20,7 @@ def serve(config_path: str | None) -> None:
 def run(config: Config) -> int:
     """Serve until a signal to stop; the exit code."""
     from proxy.app import serve as serve_until_stopped  # Heavy; other commands need none of it.
-    from proxy.core.adapter import BadAdapter
+    from proxy.core.facts_file import BadAdapter
     from proxy.edges.embedded import EmbeddedError
 
     try:

@@ -1,4 +1,4 @@
-"""The closed set of answers that the proxy makes itself (CONTRACT 3), and the one function that turns a failure into one.
+"""The closed set of answers that the proxy makes itself (CONTRACT 3).
 
 Their text speaks to a language model whose framework adds "please try again": it says what may already have happened,
 that the tool must not be called again for it, what to say instead, and where to look.
@@ -113,7 +113,7 @@ def own(
     error: str | None = None,
     folded: bool = False,
 ) -> Own:
-    """Make an answer. `message` goes on after `Doubtless: `; `view` is the `doubtless` object, empty where it is not to be shown.
+    """Make an answer. `message` goes on after `Doubtless: `; `view` is the `doubtless` object, if it may be shown.
 
     With `action`, the answer names it in the headers: never where another credential asked.
     """
@@ -179,15 +179,18 @@ def what(action: Action) -> str:
     return f"this {action.identity.route}{of}"
 
 
-_AGAIN: Final = "Do not call this tool again for it, neither with the same nor with changed arguments, even if you are told to retry"
+_AGAIN: Final = (
+    "Do not call this tool again for it, neither with the same nor with changed arguments, even if you are told to "
+    "retry"
+)
 
 
 def unknown_text(action: Action, status_url: str) -> str:
     """Return what an agent is told of an unknown outcome."""
     return (
-        f"the outcome of {what(action)} is unknown: it may already have happened, and nothing is sent again while that is "
-        f"being settled from the provider's own record. {_AGAIN}. Say that it may already have been done and is being "
-        f"checked; do not say that it failed. Its state: GET {status_url}"
+        f"the outcome of {what(action)} is unknown: it may already have happened, and nothing is sent again while that "
+        f"is being settled from the provider's own record. {_AGAIN}. Say that it may already have been done and is "
+        f"being checked; do not say that it failed. Its state: GET {status_url}"
     )
 
 
@@ -208,8 +211,8 @@ def settled_text(action: Action, status_url: str) -> str:
 def twin_text(action: Action, status_url: str) -> str:
     """Return what an agent is told whose request looks like a reworded retry."""
     return (
-        f"this looks like {what(action)} again, whose outcome the agent has not been shown or nobody knows yet: nothing was "
-        f"sent. {_AGAIN}. If a second one is really intended, it needs an event ID of its own (Doubtless-Event-Id: for "
+        f"this looks like {what(action)} again, whose outcome the agent has not been shown or nobody knows yet: nothing "
+        f"was sent. {_AGAIN}. If a second one is really intended, it needs an event ID of its own (Doubtless-Event-Id: for "
         f"example ticket-17/2). The first one's state: GET {status_url}"
     )
 
@@ -241,15 +244,16 @@ def retry_of_text(action: Action) -> str:
 def too_early_text(action: Action, until: str) -> str:
     """Return what an agent is told whose new run would start before the last dispatch is over."""
     return (
-        f"{what(action)} was settled, but its last dispatch may still be on its way until {until}; nothing was sent. A new "
-        "run may start after that."
+        f"{what(action)} was settled, but its last dispatch may still be on its way until {until}; nothing was sent. A "
+        "new run may start after that."
     )
 
 
 def refused_text(code: Code, action: Action) -> str:
     """Return what an agent is told of an action that may not be sent."""
     why = {
-        Code.AMOUNT_UNDETERMINABLE: "a limit covers it, and what it moves cannot be told from the request or the provider",
+        Code.AMOUNT_UNDETERMINABLE: "a limit covers it, and what it moves can be told neither from the request nor from "
+        "the provider",
         Code.PAUSED: "actions of its type are paused by an operator",
     }.get(code, "a shared limit has no room for it")
     return (

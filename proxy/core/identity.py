@@ -1,4 +1,4 @@
-"""What an action is called: its event ID, its type, its scope, and the idempotency key made of them (CONTRACT 1, 2.3)."""
+"""What an action is called: its event ID, type, scope, and the idempotency key made of them (CONTRACT 1, 2.3)."""
 
 import base64
 import hashlib
@@ -10,7 +10,8 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from proxy.core.adapter import Account, Adapter, Key, Match, Route
+from proxy.core.adapter import Adapter, Match
+from proxy.core.facts import Account, Key, Route
 from proxy.core.http import Headers, first, values
 from proxy.core.payload import Members, Node, Payload, flat, plain
 
@@ -214,7 +215,7 @@ def target_values(payload: Payload, facts_known: dict[str, str], of: tuple[str, 
 
 
 def payload_text(*, method: str, target: str, account: str, counted: Headers, body: bytes) -> bytes:
-    """Return what equal payloads share: method, raw path and query, account, canonical body, and the headers that count."""
+    """Return what equal payloads share: method, raw path and query, account, headers that count, canonical body."""
     parts = (
         method.encode(),
         target.encode("utf-8", "surrogateescape"),

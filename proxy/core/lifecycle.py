@@ -5,7 +5,8 @@ Rule 2: nothing becomes `failed` here but by proof that no byte left, by the pro
 Rule 3: evidence against a settled state is appended and sets `contradicted`; it never moves the state.
 Rule 4: time and identifiers come in with the `Moment`; the rules of the action's type come in as `Rules`.
 
-What follows from an action (its place in the queue, its claims, what it holds) is derived in `records`, not decided here.
+What follows from an action (its place in the queue, its claims, what it holds) is derived in `records`.
+Longer than 300 lines on purpose: whoever asks how an action can change reads one file.
 """
 
 from typing import assert_never

@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from proxy.core.adapter import Adapter, AmountRule, Match, Unit
+from proxy.core.adapter import Adapter, Match
+from proxy.core.facts import AmountRule, Unit
 from proxy.core.model import Amount
 from proxy.core.payload import Payload
 from proxy.core.verdict import holds

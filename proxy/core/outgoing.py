@@ -24,7 +24,7 @@ OWN_PREFIX: Final = b"doubtless-"
 
 
 def request_headers(headers: Headers, body: bytes, key: tuple[str, str] | None) -> Headers:
-    """Return the headers of the request that is sent; `key`: the header and value of ours, put where the agent's stood."""
+    """Return the headers of the request that is sent; `key`: our header and value, put where the agent's stood."""
     dropped = _named_by_connection(headers) | HOP_BY_HOP
     out: list[tuple[bytes, bytes]] = []
     framed = False

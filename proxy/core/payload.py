@@ -161,15 +161,15 @@ def _nesting(text: str) -> int:
 def walk(node: "object", pointer: str) -> Iterator[Node]:
     """Yield every node at a JSON pointer (RFC 6901). `*` stands for every item of an array."""
     nodes: list[object] = [node]
-    for token in [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]:
+    for step in [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]:
         below: list[object] = []
         for here in nodes:
             if isinstance(here, Members):
-                below += [value for name, value in here if name == token]
-            elif isinstance(here, list) and token == "*":
+                below += [value for name, value in here if name == step]
+            elif isinstance(here, list) and step == "*":
                 below += here
-            elif isinstance(here, list) and token.isdecimal() and int(token) < len(here):
-                below.append(here[int(token)])
+            elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+                below.append(here[int(step)])
         nodes = below
     yield from nodes  # type: ignore[misc]  # Only nodes of the tree are in it.
 

@@ -4,7 +4,8 @@ A conversation without I/O, like a read-back: `ask` names the next GET, `hear` t
 """
 
 from proxy.core import money
-from proxy.core.adapter import Adapter, Quote, Route
+from proxy.core.adapter import Adapter
+from proxy.core.facts import Quote, Route
 from proxy.core.http import Answered, Integrity
 from proxy.core.model import Amount
 from proxy.core.payload import INVALID, text_of, walk

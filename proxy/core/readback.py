@@ -2,7 +2,7 @@
 
 An `Inquiry` serves all due actions of one account: `ask` names the next GET, `hear` takes its answer, and when there is
 nothing more to ask `findings` says what was learnt of each. What was cut short is unreadable, never absent; what only
-looks like ours is a candidate, never found.
+looks like ours is a candidate, never found. Longer than 300 lines: one conversation, and what each part of it proves.
 """
 
 import re
@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from proxy.core.adapter import Adapter, Read, ReadKind, Route
+from proxy.core.adapter import Adapter
 from proxy.core.durations import parse_ms
 from proxy.core.events import Absent, Candidates, Finding, Found, Several, Unreadable
+from proxy.core.facts import Read, ReadKind, Route
 from proxy.core.http import Answered, Integrity
 from proxy.core.identity import message_field
 from proxy.core.model import Action

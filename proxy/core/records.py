@@ -1,6 +1,6 @@
 """What the store must know of an action besides its record: derived from the action, never decided apart from it.
 
-A commit carries the projection before and after, so that indexes, claims, holds and exposure cannot drift from the record.
+A commit carries the projection before and after, so that indexes, claims, holds and exposure cannot drift from it.
 """
 
 from collections.abc import Mapping
@@ -144,7 +144,7 @@ def project(action: Action, rules: Rules, lease_ms: int = 15_000) -> Projection:
 
 
 def folds_until_ms(action: Action, rules: Rules) -> int:
-    """Return until when a request of the same payload, without an event ID, is taken for this action (CONTRACT 2.3, rule 2)."""
+    """Return until when an unnamed request of the same payload is taken for this action (CONTRACT 2.3, rule 2)."""
     match action.status:
         case Status.PENDING:
             return FOREVER_MS

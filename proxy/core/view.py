@@ -1,4 +1,4 @@
-"""An action as agents and operators see it: the `doubtless` object of CONTRACT 3, and the whole of section 1 beside it."""
+"""An action as agents and operators see it: the `doubtless` object of CONTRACT 3, and all that section 1 keeps."""
 
 from datetime import timedelta
 
@@ -20,10 +20,11 @@ def iso(at_ms: int | None) -> str | None:
     return text.removesuffix("+00:00").removesuffix(".000") + "Z"
 
 
-def last_safe_replay_ms(action: Action, adapter: Adapter) -> int | None:
+def last_safe_replay_ms(action: Action, adapter: Adapter | None) -> int | None:
     """Return until when the same key is sure to bring back the first result: counted from its first dispatch."""
-    key, first_ms = adapter.doc.key, action.last_safe_dispatch_ms
-    if key is None or first_ms is None or action.identity.idempotency_key is None:
+    key = adapter.doc.key if adapter is not None else None
+    first_ms = action.last_safe_dispatch_ms
+    if adapter is None or key is None or first_ms is None or action.identity.idempotency_key is None:
         return None
     if not adapter.route(action.identity.route).replay:
         return None
@@ -41,8 +42,11 @@ def retry_of(action: Action) -> Retry:
             return Retry.NEVER
 
 
-def doubtless(action: Action, adapter: Adapter, base: str) -> View:
-    """Return the object that an agent gets. `base`: our own address, as the agent wrote it."""
+def doubtless(action: Action, adapter: Adapter | None, base: str) -> View:
+    """Return the object that an agent gets.
+
+    `base`: our own address, as the agent wrote it. `adapter` is None where the provider was taken out since.
+    """
     ident = action.identity
     dispatched = not isinstance(action.delivery, NotDispatched)
     return {
@@ -69,7 +73,7 @@ def doubtless(action: Action, adapter: Adapter, base: str) -> View:
     }
 
 
-def row(action: Action, adapter: Adapter, base: str) -> View:
+def row(action: Action, adapter: Adapter | None, base: str) -> View:
     """Return the action as a list of the admin API shows it: all that CONTRACT 1 keeps, its tier and its evidence."""
     ident = action.identity
     return doubtless(action, adapter, base) | {
@@ -105,7 +109,7 @@ def row(action: Action, adapter: Adapter, base: str) -> View:
     }
 
 
-def detail(action: Action, adapter: Adapter, base: str) -> View:
+def detail(action: Action, adapter: Adapter | None, base: str) -> View:
     """Return the action with its dispatches, the attempt log and people's remarks."""
     return row(action, adapter, base) | {
         "dispatches": [

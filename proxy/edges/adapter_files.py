@@ -5,7 +5,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from proxy.core.adapter import Adapter, BadAdapter, load
+from proxy.core.adapter import Adapter
+from proxy.core.facts_file import BadAdapter, load
 
 SHIPPED: Final = ("stripe", "resend")
 

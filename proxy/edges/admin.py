@@ -160,8 +160,8 @@ class Admin:
             )
         return _json({"data": rows})
 
-    def _row(self, action: Any, shape: Callable[[Any, Adapter, str], view.View]) -> view.View:
-        return shape(action, self._adapters[action.identity.provider], self._base)
+    def _row(self, action: Any, shape: Callable[[Any, Adapter | None, str], view.View]) -> view.View:
+        return shape(action, self._adapters.get(action.identity.provider), self._base)
 
 
 def _query(query: "Mapping[str, str]") -> tuple[Filter, str | None, int]:

@@ -185,6 +185,10 @@ class Metrics:
             took_s = max(0, moment.now_ms - action.unknown_since_ms) / 1000
             self.settlement.labels(action.identity.provider, action.settled_by.source.value).observe(took_s)
 
+    def upstream(self, provider: str, seconds: float) -> None:
+        """An exchange with the provider ended."""
+        self.upstream_seconds.labels(provider).observe(seconds)
+
     def late(self, provider: str) -> None:
         """A response came after the action had become unknown."""
         self.late_responses.labels(provider).inc()

@@ -1,8 +1,12 @@
-"""The first commit of a request, and what a second one gets: create, or look at what stands in the way and decide."""
+"""The first commit of a request, and what a second one gets: create, or look at what stands in the way and decide.
+
+Longer than 300 lines because the ways of one request belong side by side: whoever changes a row of CONTRACT 2.2 reads
+`core/second` and this.
+"""
 
 from typing import Final, assert_never
 
-from proxy.core import answers
+from proxy.core import answers, identity
 from proxy.core.answers import Code
 from proxy.core.events import Folded, Redispatched, Suspected, Unsendable
 from proxy.core.http import Answered, Integrity, Response, Unsent
@@ -172,6 +176,8 @@ class Admission:
             if not isinstance(folded, Stored):
                 return None
             stored, path.folded = folded, folded.action.action_id
+        if standing.via in ("alias", "payload") and stored.action.status is Status.FAILED:
+            stored = await self._latest(stored)
         while True:
             decision = decide(stored.action, self._asking(draft, stored.action, path))
             if decision.verb is not Verb.WAIT:
@@ -185,7 +191,20 @@ class Admission:
                 return self._waited(draft, path, found)
             if got.action.cause is Cause.NOT_SENT:
                 return self._waited(draft, path, Outcome(got.action))
+            if got.action.cause is Cause.NOT_EXECUTED and got.action.answer_kept:
+                return await self._replay(
+                    draft, path, got.action
+                )  # It waited for this answer, not for a try of its own.
             stored = got
+
+    async def _latest(self, stored: Stored) -> Stored:
+        """Return the latest run of an action's scope: only a failed action has a successor."""
+        ident = stored.action.identity
+        scope = identity.scope(ident.ledger, ident.account, ident.event_id, ident.action_type)
+        latest_id = next(iter(await self._store.find("scope", scope)), ident.action_id)
+        if latest_id == ident.action_id:
+            return stored
+        return await self._store.get(latest_id) or stored
 
     def _waited(self, draft: Draft, path: _Path, found: Outcome) -> Answer:
         """Give a request that waited the first one's answer."""
@@ -261,8 +280,9 @@ class Admission:
         """Give the stored response."""
         sealed = await self._store.kept(first.action_id, RESPONSE)
         opened = None if sealed is None else self._vault.open(sealed, f"{first.action_id}:{RESPONSE}")
-        if opened is None:
-            return self._answering.of_outcome(draft, first, None, replayed=True, folded=False)
+        if opened is None:  # No key of ours opens it any more.
+            code = Code.RETRY_OF_REQUIRED if first.status is Status.FAILED else Code.ALREADY_SETTLED
+            return self._answering.own(Code.OUTCOME_UNKNOWN if first.unresolved else code, first, draft)
         self._applier.meter.stored_answer(first.identity.provider)
         response = RESPONSE_DECODER.decode(opened)
         folded = path.folded == first.action_id
@@ -313,6 +333,6 @@ class Admission:
 
 
 _RETRY_OF_INVALID: Final = (
-    "Doubtless-Retry-Of names no action of this event, account and action type. Nothing was sent. It takes the action_id "
-    "of the answer that asked for it."
+    "Doubtless-Retry-Of names no action of this event, account and action type. Nothing was sent. It takes the "
+    "action_id of the answer that asked for it."
 )

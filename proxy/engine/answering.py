@@ -61,7 +61,7 @@ class Answering:
         """Make an answer of ours about an action. `shown` false: another credential asked; code and message only."""
         if not shown:
             return answers.own(code, _CLOSED)
-        shown_view = view.doubtless(action, self._adapters[action.identity.provider], draft.ask.base)
+        shown_view = view.doubtless(action, self._adapters.get(action.identity.provider), draft.ask.base)
         text = self._text(code, action, str(shown_view["status_url"]), names or [], until_ms)
         return answers.own(code, text, view=shown_view, action=action, folded=folded, error=error)
 

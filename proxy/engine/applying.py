@@ -90,7 +90,7 @@ class Applier:
     ) -> Stored | Conflict | Exhausted:
         """Apply an event. `once`: return the Conflict of a lost race instead of stepping on what stands then.
 
-        Raises StoreUnavailable; the commit may then have been, or may yet be, applied. Applied again, it changes nothing.
+        Raises StoreUnavailable; the commit may then have been, or may yet be, applied. Twice, it applies once.
         """
         at_hand = known or self._recent.get(action_id)
         stored = at_hand or await self._read(action_id)

@@ -9,7 +9,7 @@ from proxy.core.http import Headers, Response
 
 
 class Ask(Struct, frozen=True):
-    """One governed write. `target` is the raw path and query for the provider; `base` our address as the agent wrote it."""
+    """One governed write. `target`: the provider's raw path and query; `base`: our address as the agent wrote it."""
 
     provider: str
     method: str
@@ -22,7 +22,7 @@ class Ask(Struct, frozen=True):
 
 
 class Provided(Struct, frozen=True):
-    """The provider's own answer, live or stored. `delivers`: once the agent shows that it got it, the action is delivered."""
+    """The provider's own answer, live or stored. `delivers`: shown to have arrived, it makes the action delivered."""
 
     response: Response
     headers: tuple[tuple[str, str], ...]
@@ -43,12 +43,13 @@ class Refusal(Exception):
 
 
 class Asker:
-    """One agent's interest in an answer: it ends when its connection does."""
+    """One request's interest in an answer: it ends when its connection does. `waited_ms`: for the provider, so far."""
 
-    __slots__ = ("_heard", "gone")
+    __slots__ = ("_heard", "gone", "waited_ms")
 
     def __init__(self) -> None:
         self.gone = False
+        self.waited_ms = 0
         self._heard: list[Callable[[], None]] = []
 
     def hang_up(self) -> None:

@@ -14,9 +14,10 @@ from proxy.core.http import Answered, Exchange, NotSent, Response, Silence, Unse
 from proxy.core.lifecycle import step
 from proxy.core.model import Action, Cause
 from proxy.engine.applying import RESPONSE, Applier
+from proxy.engine.asking import Asker
 from proxy.engine.making import Made
 from proxy.engine.pricing import Pricer
-from proxy.ports import Observation, Spawner, Spool, SpoolFull, Stored, StoreUnavailable, Upstream, Vault
+from proxy.ports import Clock, Observation, Spawner, Spool, SpoolFull, Stored, StoreUnavailable, Upstream, Vault
 
 EVENT_ENCODER: Final = msgspec.msgpack.Encoder()
 EVENT_DECODER: Final = msgspec.msgpack.Decoder(Event)
@@ -36,7 +37,7 @@ class Live:
     def __init__(self, action_id: str) -> None:
         self.action_id = action_id
         self.outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
-        self.waiting = 0
+        self.askers: set[Asker] = set()
 
     def resolve(self, outcome: Outcome | None) -> None:
         """Tell everyone who waits; None where there is nothing to tell (it was never dispatched)."""
@@ -51,6 +52,7 @@ class _Try(msgspec.Struct):
     stored: Stored
     made: Made
     exchange: "asyncio.Task[Exchange]"
+    began_ms: int  # Monotonic.
 
     @property
     def dispatch_id(self) -> str:
@@ -60,6 +62,10 @@ class _Try(msgspec.Struct):
     def nothing_left(self) -> bool:
         """Is it proven that no byte left?"""
         return self.made.sending.left_bytes == 0
+
+    def elapsed_ms(self, clock: Clock) -> int:
+        """Return how long the exchange has taken."""
+        return clock.monotonic_ms() - self.began_ms
 
     async def stop(self) -> None:
         """End the exchange. Where nothing has left, nothing will."""
@@ -84,7 +90,7 @@ class Dispatcher:
     async def carry(self, live: Live, stored: Stored, made: Made) -> None:
         """Send, hear and record. It is cancelled only by a drain that ran out."""
         exchange = self._upstream.exchange(stored.action.identity.provider, made.request, made.sending)
-        this = _Try(live, stored, made, self._tasks.spawn(exchange, "exchange"))
+        this = _Try(live, stored, made, self._tasks.spawn(exchange, "exchange"), self._applier.clock.monotonic_ms())
         try:
             await self._until_answer_deadline(this)
             await self._heard(this)
@@ -116,6 +122,7 @@ class Dispatcher:
             await self._record(this, Unsendable(this.dispatch_id, Unsent.TIMEOUT))
             return
         exchange = await this.exchange
+        self._applier.meter.upstream(this.stored.action.identity.provider, this.elapsed_ms(self._applier.clock) / 1000)
         match exchange:
             case NotSent(why):
                 await self._record(this, Unsendable(this.dispatch_id, why))

@@ -5,9 +5,10 @@ import hashlib
 from msgspec import Struct
 
 from proxy.core import answers, identity, money, payload
-from proxy.core.adapter import Adapter, Key, Match
+from proxy.core.adapter import Adapter, Match
 from proxy.core.answers import Code
 from proxy.core.durations import parse_ms
+from proxy.core.facts import Key
 from proxy.core.http import Request, first, values
 from proxy.core.model import Amount, Effect
 from proxy.core.outgoing import request_headers
@@ -95,8 +96,8 @@ def draft(ask: Ask, adapter: Adapter, settings: Settings, vault: Vault) -> Draft
 
 _EVENT_REQUIRED = (
     "this request names no event, and this proxy requires one. Send Doubtless-Event-Id with what caused the action (a "
-    "ticket, a job step), or use /e/<event id>/<provider>/… . A key that an SDK makes by itself does not count. Nothing "
-    "was sent."
+    "ticket, a job step), or use /e/<event id>/<provider>/… . A key that an SDK makes by itself does not count. "
+    "Nothing was sent."
 )
 
 
@@ -108,7 +109,7 @@ def _agent_key(ask: Ask, adapter: Adapter) -> str | None:
 
 
 def _event(ask: Ask, adapter: Adapter, settings: Settings, agent_key: str | None) -> str | None:
-    """Return the event that the request names: by our header, the URL, a configured header, or a key of its developer's."""
+    """Return the event that the request names: our header, the URL, a configured header, or its developer's key."""
     named = identity.named_event(ask.headers, ("Doubtless-Event-Id",))
     if named is None and ask.url_event is not None:
         named = identity.event_id_of_url(ask.url_event)
@@ -122,7 +123,7 @@ def _event(ask: Ask, adapter: Adapter, settings: Settings, agent_key: str | None
 def _alias(
     agent_key: str | None, event: str | None, account: str, action_type: str, settings: Settings, vault: Vault
 ) -> tuple[str, ...]:
-    """Return the digests under which an SDK's own key finds its action. With an event ID it is recorded, and no alias."""
+    """Return the digests under which an SDK's own key finds its action; with an event ID it is only recorded."""
     if agent_key is None or event is not None:
         return ()
     return vault.digests("\0".join(("alias", settings.ledger, account, action_type, agent_key)).encode())

@@ -96,4 +96,7 @@ class Engine:
 
 
 _DRAINING = "this proxy is shutting down, and nothing was sent. It is safe to try again, here or at another replica."
-_STORE_UNAVAILABLE = "the store cannot be written, so nothing was sent: what is not recorded first is never sent. It is safe to try again."
+_STORE_UNAVAILABLE = (
+    "the store cannot be written, so nothing was sent: what is not recorded first is never sent. It is safe to try "
+    "again."
+)

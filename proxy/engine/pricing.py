@@ -4,8 +4,9 @@ import asyncio
 
 import msgspec
 
-from proxy.core.adapter import Adapter, Route
+from proxy.core.adapter import Adapter
 from proxy.core.events import Priced
+from proxy.core.facts import Route
 from proxy.core.http import Answered, Headers, Request, without
 from proxy.core.model import Action, Amount, Effect
 from proxy.core.quote import Quoting
@@ -70,7 +71,7 @@ class Pricer:
         return quoting.amount
 
     async def on_unknown(self, action: Action, headers: Headers) -> Action:
-        """Price an action that just became unknown; the answer waits for it a little, the recording as long as it takes."""
+        """Price an action that just became unknown; the answer waits a little for it, the recording to its end."""
         if not self.unpriced(action):
             return action
         left_ms = action.dispatches[-1].answer_by_ms - self._applier.clock.store_ms()
@@ -100,7 +101,7 @@ class Pricer:
         return priced.action if isinstance(priced, Stored) else action
 
     async def kept_headers(self, action: Action) -> Headers:
-        """Return what was kept of the write's headers for reads; empty where nothing was, or no key of ours opens it."""
+        """Return what was kept of the write's headers for reads; nothing where no key of ours opens it."""
         sealed = await self._applier.store.kept(action.action_id, CREDENTIAL)
         opened = None if sealed is None else self._vault.open(sealed, f"{action.action_id}:{CREDENTIAL}")
         return () if opened is None else msgspec.msgpack.decode(opened, type=Headers)

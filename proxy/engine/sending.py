@@ -56,17 +56,22 @@ class Sender:
 
     async def outcome(self, live: Live, asker: Asker, within_ms: int) -> Outcome | None:
         """Wait for what becomes of a dispatch; None where time ran out first, or where it was never dispatched."""
-        live.waiting += 1
-        asker.on_gone(lambda: self._left(live))
+        began_ms = self._applier.clock.monotonic_ms()
+        live.askers.add(asker)
+        asker.on_gone(lambda: self._left(live, asker))
         try:
             async with asyncio.timeout(within_ms / 1000):
                 return await asyncio.shield(live.outcome)
         except TimeoutError:
+            self._left(live, asker)
             return None
+        finally:
+            asker.waited_ms += self._applier.clock.monotonic_ms() - began_ms
 
-    def _left(self, live: Live) -> None:
-        live.waiting -= 1
-        if live.waiting == 0 and not live.outcome.done():
+    def _left(self, live: Live, asker: Asker) -> None:
+        """An asker hung up, or waits no longer. When the last one has, a reworded retry must not get through."""
+        live.askers.discard(asker)
+        if not live.askers and not live.outcome.done():
             self._tasks.spawn(self._askers_gone(live.action_id), "askers gone")
 
     async def _askers_gone(self, action_id: str) -> None:
@@ -86,7 +91,8 @@ class Sender:
             if got is not None:
                 return got
             return await self._applier.store.get(stored.action.action_id) or stored
-        until_ms = self._applier.clock.monotonic_ms() + within_ms
+        began_ms = self._applier.clock.monotonic_ms()
+        until_ms = began_ms + within_ms
         pause_ms = POLL_FIRST_MS
         while stored.action.status is Status.PENDING:
             left_ms = until_ms - self._applier.clock.monotonic_ms()
@@ -95,6 +101,7 @@ class Sender:
             await asyncio.sleep(min(pause_ms, left_ms) / 1000)
             pause_ms = min(pause_ms * 2, POLL_MOST_MS)
             stored = await self._applier.store.get(stored.action.action_id) or stored
+        asker.waited_ms += self._applier.clock.monotonic_ms() - began_ms
         return stored
 
     async def drain(self, within_ms: int) -> None:

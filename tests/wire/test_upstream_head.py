@@ -195,7 +195,6 @@ def test_the_prefix_of_the_upstream_goes_before_the_target_and_nothing_before_an
         Request("POST", "/", ((b"Content-Length", b"1"),)),
         Request("POST", "/", ((b"Content-Length", b"1"), (b"Transfer-Encoding", b"chunked")), b"x"),
         Request("GET", "/", ((b"TRANSFER-encoding", b"chunked"),)),
-        Request("GET", "/", ((b"Host", b"a"), (b"host", b"a"))),
         Request("GET", "/", ((b"A", b"b\r\nC: d"),)),
         Request("GET", "/", ((b"A", b"b\n"),)),
         Request("GET", "/", ((b"A", b"\0"),)),
@@ -215,6 +214,11 @@ def test_the_prefix_of_the_upstream_goes_before_the_target_and_nothing_before_an
 def test_a_request_that_is_not_coherent_is_refused(request_: Request) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - a UnicodeEncodeError is one as well.
         written(request_)
+
+
+def test_two_hosts_are_refused_as_such() -> None:
+    with pytest.raises(ValueError, match="more than one Host"):
+        written(Request("GET", "/", ((b"Host", b"a"), (b"host", b"a"))))
 
 
 def test_an_empty_body_may_say_so() -> None:

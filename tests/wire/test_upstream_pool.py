@@ -1,11 +1,13 @@
 """Connections are kept, bounded and dropped as they should be."""
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from proxy.core.http import Answered, NotSent, Unsent
+from proxy.edges.upstream.dial import Address
 from tests.wire.scripted import Asker, Peer, Scripted, answered, asking, get, ok, on_both_loops, post, turns
 
 
@@ -225,6 +227,26 @@ async def test_a_closed_client_sends_nothing_more_and_its_waiters_end() -> None:
         assert await asker.exchange(get("/3")) == NotSent(Unsent.CLOSED)
         await first
         assert not asker.client._pools["acme"]._open
+
+
+@on_both_loops
+async def test_a_connection_that_is_made_after_the_client_was_closed_sends_nothing() -> None:
+    closed: asyncio.Future[None]
+
+    async def slowly(host: str, port: int) -> Sequence[Address]:
+        await closed
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
+
+    async with Scripted() as server, asking(server.port, resolve=slowly) as asker:
+        closed = asyncio.get_running_loop().create_future()
+        task = asker.ask(post())
+        await turns()
+        await asyncio.gather(asker.client.close(), asker.client.close())
+        closed.set_result(None)
+
+        assert await task == NotSent(Unsent.CLOSED)
+        assert asker.sent[0].left_bytes == 0
+        assert await (await server.accept()).heard_no_more() == b""
 
 
 @on_both_loops

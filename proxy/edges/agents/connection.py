@@ -49,6 +49,13 @@ class AgentConnection(RequestHandler):
         self._watch: asyncio.TimerHandle | None = None
         self._closed: asyncio.Future[None] | None = None
 
+    def new_asker(self) -> Asker:
+        """Begin a request: the agent is there, or was when it sent it."""
+        self.asker = Asker()
+        if self.transport is None or self.transport.is_closing():
+            self.asker.hang_up()
+        return self.asker
+
     # ── What was given ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def gave(self, action_id: str, *, folded: bool) -> None:

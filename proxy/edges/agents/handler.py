@@ -1,6 +1,5 @@
 """One request from its head to its answer: reads stream through without state, everything else is governed."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -60,7 +59,7 @@ class Handler:
         clock: Clock,
         limits: Limits,
         buffered: Buffered,
-        timed: Callable[[str, float, float], None],
+        timed: Callable[[float], None],
     ) -> None:
         self._engine = engine
         self._upstream = upstream
@@ -100,9 +99,9 @@ class Handler:
     # ── Governed writes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _write(self, request: BaseRequest, place: Place, headers: Headers, base: str) -> StreamResponse:
-        began = time.perf_counter()
+        began_ms = self._clock.monotonic_ms()
+        asker = cast("AgentConnection", request.protocol).new_asker()
         body = await read_body(request, self._limits.body_bytes, self._buffered)
-        connection = cast("AgentConnection", request.protocol)
         try:
             ask = Ask(
                 provider=place.provider,
@@ -115,14 +114,14 @@ class Handler:
                 wait_ms=prefer_wait_ms(headers),
             )
             try:
-                answer: Own | Provided = await self._engine.govern(ask, connection.asker)
+                answer: Own | Provided = await self._engine.govern(ask, asker)
             except Exception as bug:
                 # The one rescue of the agent's side: a byte may have left, so nobody may be told that it failed.
                 _log.error("a governed write failed in the proxy", error=type(bug).__name__)
                 answer = answers.own(Code.OUTCOME_UNKNOWN, _BUG)
         finally:
             self._buffered.release(len(body))
-        self._timed(place.provider, time.perf_counter() - began, 0.0)
+        self._timed(max(0, self._clock.monotonic_ms() - began_ms - asker.waited_ms) / 1000)
         if isinstance(answer, Own):
             return await self._own(request, answer, waited=ask.wait_ms is not None)
         return await self._provided(request, answer)
@@ -221,7 +220,7 @@ class Handler:
             raise Refusal(answers.own(Code.STORE_UNAVAILABLE, _NO_STORE)) from None
         if stored is None:
             raise Refusal(answers.own(Code.UNKNOWN_PROVIDER, _NO_ACTION))
-        shown = view.doubtless(stored.action, self._adapters[stored.action.identity.provider], base)
+        shown = view.doubtless(stored.action, self._adapters.get(stored.action.identity.provider), base)
         return await self._json(request, shown)
 
     async def _json(self, request: BaseRequest, shown: dict[str, Any]) -> StreamResponse:
@@ -249,8 +248,8 @@ def prefer_wait_ms(headers: Headers) -> int | None:
 
 
 _BUG = (
-    "this proxy failed while it handled the request, and it may have been sent: its outcome is unknown. Do not call this "
-    "tool again for it, even if you are told to retry; ask a person to look at the queue of unknown actions."
+    "this proxy failed while it handled the request, and it may have been sent: its outcome is unknown. Do not call "
+    "this tool again for it, even if you are told to retry; ask a person to look at the queue of unknown actions."
 )
 _READ_FAILED = "the provider's answer to this read did not come. Reads change nothing: it is safe to try again."
 _NO_PAGE = (

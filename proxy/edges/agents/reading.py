@@ -40,7 +40,7 @@ def check_head(headers: Headers) -> None:
 
 
 async def read_body(request: BaseRequest, most_bytes: int, buffered: Buffered) -> bytes:
-    """Read the body, after `100 Continue` where the agent waits for it. Raises Refusal; `buffered` then holds nothing of it."""
+    """Read the body, after `100 Continue` where the agent waits for it. Raises Refusal; then `buffered` is as before."""
     headers = request.raw_headers
     declared = first(headers, b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > most_bytes:
@@ -71,8 +71,8 @@ async def read_body(request: BaseRequest, most_bytes: int, buffered: Buffered) -
 def too_large(most_bytes: int) -> Refusal:
     """Return the refusal of a body over the bound."""
     message = (
-        f"the request's body is over {most_bytes} bytes (bounds.body_bytes), and a write is only sent once it is known whole. "
-        "Nothing was sent."
+        f"the request's body is over {most_bytes} bytes (bounds.body_bytes), and a write is only sent once it is known "
+        "whole. Nothing was sent."
     )
     return Refusal(answers.own(Code.BODY_TOO_LARGE, message))
 

@@ -80,4 +80,7 @@ def _first_segment(path: str) -> tuple[str, str]:
     return rest, ""
 
 
-_EGRESS: Final = "this proxy does not forward to hosts here: address a provider by its path (/stripe/…, /resend/…). No connection was made."
+_EGRESS = (
+    "this proxy does not forward to hosts here: address a provider by its path (/stripe/…, /resend/…). No connection "
+    "was made."
+)

@@ -1,4 +1,4 @@
-"""Answers as bytes. aiohttp's own responses add Date, Server and Content-Type and re-encode header bytes; these do not."""
+"""Answers as bytes. aiohttp's own add Date, Server and Content-Type and re-encode header bytes; these do not."""
 
 from collections.abc import Iterable
 from http import HTTPStatus

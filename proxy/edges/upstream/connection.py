@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         cancelling it for each would cost more than the parsing.
         """
         self._due_ms = at_ms
-        if at_ms is None or (self._timer is not None and self._timer_ms <= at_ms):
+        if at_ms is None or self.gone or (self._timer is not None and self._timer_ms <= at_ms):
             return
         if self._timer is not None:
             self._timer.cancel()

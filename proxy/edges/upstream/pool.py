@@ -78,7 +78,8 @@ class Pool:
         """Close every connection, those in use too, and wait until they are gone."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        self._emptied = asyncio.get_running_loop().create_future()
+        if self._emptied is None:
+            self._emptied = asyncio.get_running_loop().create_future()
         while self._waiting:
             self._wake()
         for connection in list(self._open):
@@ -103,6 +104,9 @@ class Pool:
         if connection.gone:
             raise Unreached(Unsent.CLOSED)
         self._open.add(connection)
+        if self._emptied is not None:
+            connection.abort()
+            raise Unreached(Unsent.CLOSED)
         return connection
 
     async def _turn(self) -> None:
