@@ -149,15 +149,12 @@ async def test_each_exchange_on_a_kept_connection_has_its_own_end() -> None:
         await peer.request()
         peer.say(ok())
         await first
-        second = asker.ask(get(), asker.sending(ms=20_000))
+        second = asker.ask(get(), asker.sending(ms=1_500))
         await peer.request()
         await timer(0.35)  # The end of the first passes, and is not the second's.
-        peer.say(ok(b"late"))
-        outcome = await second
-        assert isinstance(outcome, Answered)
-        assert outcome.response.body == b"late"
+        assert not second.done()
 
-        assert await asker.exchange(get(), asker.sending(ms=60)) == Silence(timed_out=True)
+        assert await second == Silence(timed_out=True)
 
 
 @on_both_loops

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.core.http import Answered, NotSent, Unsent
 from proxy.edges.upstream.dial import Address
-from tests.wire.scripted import Asker, Peer, Scripted, answered, asking, get, ok, on_both_loops, post, turns
+from tests.wire.scripted import Asker, Peer, Scripted, answered, asking, get, ok, on_both_loops, post, start, turns
 
 
 async def asked_again(asker: Asker, server: Scripted) -> bool:
@@ -195,22 +195,16 @@ async def test_a_turn_that_does_not_come_in_time_is_not_sent() -> None:
 @on_both_loops
 async def test_a_turn_of_a_cancelled_request_goes_to_the_next() -> None:
     async with Scripted() as server, asking(server.port, connections_max=1) as asker:
-        first = asker.ask(get("/1"))
-        peer = await server.accept()
-        await peer.request()
-        second, third = asker.ask(get("/2")), asker.ask(get("/3"))
-        await turns()
         pool = asker.client._pools["acme"]
-        pool._wake()  # The second's turn comes, and before it can take it, it is cancelled.
+        connection = await pool.obtain(20_000)
+        second, third = start(pool.obtain(20_000)), start(pool.obtain(20_000))
+        await turns()
+        pool.give(connection, reader=None)  # The second's turn comes; before it can take it, it is cancelled.
         second.cancel()
+
         with pytest.raises(asyncio.CancelledError):
             await second
-        peer.say(ok())
-        await first
-
-        assert (await peer.request()).startswith(b"GET /3 ")
-        peer.say(ok())
-        await third
+        assert await third is connection
 
 
 @on_both_loops
@@ -221,7 +215,7 @@ async def test_a_closed_client_sends_nothing_more_and_its_waiters_end() -> None:
         await peer.request()
         second = asker.ask(get("/2"))
         await turns()
-        await asker.client.close()
+        await asyncio.gather(asker.client.close(), asker.client.close())
 
         assert await second == NotSent(Unsent.CLOSED)
         assert await asker.exchange(get("/3")) == NotSent(Unsent.CLOSED)

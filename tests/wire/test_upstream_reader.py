@@ -102,6 +102,7 @@ AFTERS = {
     "two line ends": b"\r\n\r\n",
     "the beginning of a second response": b"H",
     "a second response": LENGTH_2 + b"ok",
+    "a second response without a body": b"HTTP/1.1 204 No Content\r\n\r\n",
     "what looks like the end of chunks": b"0\r\n\r\n",
 }
 

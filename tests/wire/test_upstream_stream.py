@@ -130,6 +130,18 @@ async def test_chunks_that_are_none_truncate() -> None:
 
 
 @on_both_loops
+async def test_a_body_that_goes_wrong_closes_the_connection_before_anybody_reads_on() -> None:
+    async with Scripted() as server, asking(server.port) as asker:
+        peer, stream = await opened(asker, server, CHUNKED)
+        peer.say(b"2\r\nok\r\nzz\r\n")
+        assert await peer.heard_no_more() == b""
+
+        assert await anext(stream) == b"ok"
+        with pytest.raises(Truncated):
+            await anext(stream)
+
+
+@on_both_loops
 async def test_a_piece_that_does_not_come_in_time_truncates() -> None:
     async with Scripted() as server, asking(server.port, piece_idle_ms=40) as asker:
         peer, stream = await opened(asker, server, CHUNKED + b"2\r\nok\r\n")

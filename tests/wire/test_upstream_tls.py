@@ -3,7 +3,7 @@
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import trustme
 
 from proxy.core.http import Answered, Integrity, NotSent, Silence, Unsent
 from proxy.edges.upstream import tls_context
+from proxy.edges.upstream.dial import Address
 from tests.wire.scripted import Peer, Scripted, answered, asking, get, ok, on_both_loops, post
 
 LARGE = bytes(8 << 20)
@@ -45,6 +46,27 @@ async def test_an_exchange_over_tls_speaks_http_1_1_and_keeps_its_connection(tru
         assert isinstance(outcome, Answered)
         assert outcome.response.body == b"again"
         assert peer.writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
+
+
+@on_both_loops
+async def test_the_name_of_the_upstream_is_asked_for_and_verified_wherever_it_resolves_to(
+    trusting: ssl.SSLContext,
+) -> None:
+    asked: list[str] = []
+
+    async def resolve(_host: str, port: int) -> Sequence[Address]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))]
+
+    context = served(OTHER)
+    context.sni_callback = lambda _object, name, _context: asked.append(name)
+    async with (
+        Scripted(context) as server,
+        asking(server.port, host="other.example", tls=trusting, resolve=resolve) as asker,
+    ):
+        _, outcome = await answered(asker, server, get(), ok())
+
+    assert outcome.integrity is Integrity.WHOLE
+    assert asked == ["other.example"]
 
 
 @on_both_loops

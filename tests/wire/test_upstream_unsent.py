@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.core.http import Answered, NotSent, Unsent
-from proxy.edges.upstream.dial import Address
+from proxy.edges.upstream.dial import Address, in_turn
 from tests.wire.scripted import Asker, Scripted, answered, asking, get, ok, on_both_loops, post, turns
 
 TCP = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
@@ -114,9 +114,20 @@ async def test_an_address_that_refuses_or_hangs_gives_way_to_the_next_which_is_r
             async with asking(80, resolve=resolve, connect_timeout_ms=400) as asker:
                 peer, _ = await answered(asker, server, post(), ok(b"ok", b"Connection: close"))
                 assert await peer.heard_no_more() == b""
+                assert asker.client._pools["acme"]._prefer == ("127.0.0.1", server.port)
                 _, second = await answered(asker, server, post(), ok(b"again"))
 
     assert second.response.body == b"again"
+
+
+def test_address_families_take_turns_and_the_last_that_answered_goes_first() -> None:
+    six: list[Address] = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", (f"::{n}", 443, 0, 0)) for n in (1, 2, 3)]
+    four: list[Address] = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{n}", 443)) for n in (1, 2)]
+
+    assert in_turn([*six, *four], None) == [six[0], four[0], six[1], four[1], six[2]]
+    assert in_turn([*six, *four], ("127.0.0.2", 443)) == [four[1], six[0], four[0], six[1], six[2]]
+    assert in_turn(four, ("127.0.0.9", 443)) == four
+    assert in_turn([], None) == []
 
 
 @on_both_loops

@@ -3,9 +3,9 @@
 import asyncio
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from proxy.core.http import Answered, NotSent, Request, Silence, Unsent
+from proxy.core.http import Exchange, NotSent, Request, Silence, Unsent
 from proxy.edges.upstream.connection import Connection, Ticks
 from proxy.edges.upstream.dial import Resolve, Unreached, system_resolve
 from proxy.edges.upstream.origin import Origin
@@ -13,9 +13,7 @@ from proxy.edges.upstream.outgoing import outgoing
 from proxy.edges.upstream.pool import Pool
 from proxy.edges.upstream.reader import Reader
 from proxy.edges.upstream.stream import Stream
-
-if TYPE_CHECKING:
-    from proxy.ports import Sending
+from proxy.ports import Sending
 
 IDLE_MS: Final = 15_000  # Under what the usual servers and balancers allow (60 s and more).
 PIECE_IDLE_MS: Final = 120_000
@@ -57,7 +55,7 @@ class UpstreamClient:
             for provider, origin in origins.items()
         }
 
-    async def exchange(self, provider: str, request: Request, sending: "Sending") -> NotSent | Silence | Answered:
+    async def exchange(self, provider: str, request: Request, sending: Sending) -> Exchange:
         """Send the request once and hear the whole answer; see `proxy.ports.Upstream`.
 
         Raises ValueError, before any byte, where the request is not coherent (`outgoing`); KeyError for a provider
@@ -76,7 +74,7 @@ class UpstreamClient:
         pool.give(connection, reader=reader, keep_alive=out.keep_alive)
         return outcome
 
-    async def open(self, provider: str, request: Request, sending: "Sending") -> NotSent | Silence | Stream:
+    async def open(self, provider: str, request: Request, sending: Sending) -> NotSent | Silence | Stream:
         """Send the request once and return as soon as the head of the answer is there.
 
         `sending.until_ms` bounds the wait for the head, nothing else. Raises as `exchange` does.
@@ -101,7 +99,7 @@ class UpstreamClient:
         """Close every connection, and wait until they are closed. Exchanges under way end as lost."""
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
-    async def _connect(self, pool: Pool, sending: "Sending") -> Connection | Unsent:
+    async def _connect(self, pool: Pool, sending: Sending) -> Connection | Unsent:
         """Get a connection and leave to send, or the reason why nothing will be sent.
 
         Nothing is awaited between the last check and the first byte: `send` must follow at once.
@@ -122,7 +120,7 @@ class UpstreamClient:
             return why
         return connection
 
-    def _refusal(self, sending: "Sending") -> Unsent | None:
+    def _refusal(self, sending: Sending) -> Unsent | None:
         if sending.abandoned:
             return Unsent.CANCELLED
         now_ms = self._clock.monotonic_ms()

@@ -7,13 +7,11 @@ import asyncio
 import select
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from proxy.core.http import Answered, Silence
 from proxy.edges.upstream.reader import Reader
-
-if TYPE_CHECKING:
-    from proxy.ports import Sending
+from proxy.ports import Sending
 
 # A streamed body is read no further ahead of its consumer than this.
 BUFFERED_BYTES: Final = 256 * 1024
@@ -98,7 +96,7 @@ class Connection(asyncio.Protocol):
         # The order matters: the number of a closed socket may be another's by now.
         return self._transport.is_closing() or bool(self._poll.poll(0))
 
-    def send(self, parts: tuple[bytes, ...], reader: Reader, sending: "Sending", *, streaming: bool) -> None:
+    def send(self, parts: tuple[bytes, ...], reader: Reader, sending: Sending, *, streaming: bool) -> None:
         """Write a request; from here on a byte may have left.
 
         `streaming`: `arrival` ends with the head and with each piece, not only with the whole.

@@ -51,7 +51,7 @@ async def dial(
         addresses = await resolve(origin.host, origin.port)
     except (OSError, UnicodeError) as error:  # The latter: a name that IDNA refuses.
         raise Unreached(Unsent.DNS) from error
-    sock, address = await _reach(_in_turn(addresses, prefer), until_s)
+    sock, address = await _reach(in_turn(addresses, prefer), until_s)
     try:
         raw, connection = await asyncio.get_running_loop().create_connection(make, sock=sock)
     except OSError as error:
@@ -66,11 +66,14 @@ async def dial(
 
 
 async def _reach(addresses: Sequence[Address], until_s: float) -> tuple[socket.socket, SocketAddress]:
-    """Connect to the first address that answers; each but the last may use half of the time that is left."""
+    """Connect to the first address that answers; each but the last may use half of the time that is left.
+
+    The last failure is the one that is told.
+    """
     loop = asyncio.get_running_loop()
     failure = Unreached(Unsent.DNS)
     for left, (family, kind, protocol, _, address) in zip(range(len(addresses))[::-1], addresses, strict=True):
-        share_s = (until_s - loop.time()) / (2 if left else 1)
+        share_s = (until_s - loop.time()) / 2 if left else None
         try:
             sock = socket.socket(family, kind, protocol)
         except OSError as error:  # No such family here, or no descriptor left.
@@ -115,7 +118,7 @@ async def _secure(raw: asyncio.Transport, connection: Connection, tls: ssl.SSLCo
     connection.secured(secured)
 
 
-def _in_turn(addresses: Sequence[Address], prefer: SocketAddress | None) -> list[Address]:
+def in_turn(addresses: Sequence[Address], prefer: SocketAddress | None) -> list[Address]:
     """Alternate between address families (RFC 8305, section 4), so that a dead one costs one turn, not all."""
     first = [address for address in addresses if address[0] == addresses[0][0]]
     other = [address for address in addresses if address[0] != addresses[0][0]]
@@ -124,6 +127,4 @@ def _in_turn(addresses: Sequence[Address], prefer: SocketAddress | None) -> list
 
 
 def _reason(error: OSError) -> Unsent:
-    if isinstance(error, TimeoutError):
-        return Unsent.TIMEOUT
     return _REASONS.get(error.errno or 0, Unsent.UNREACHABLE)

@@ -2,15 +2,12 @@
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
 
 from proxy.core.http import Unsent
 from proxy.edges.upstream.connection import Connection, Ticks
 from proxy.edges.upstream.dial import Resolve, SocketAddress, Unreached, dial
 from proxy.edges.upstream.origin import Origin
-
-if TYPE_CHECKING:
-    from proxy.edges.upstream.reader import Reader
+from proxy.edges.upstream.reader import Reader
 
 
 class Pool:
@@ -55,7 +52,7 @@ class Pool:
         except TimeoutError:
             raise Unreached(Unsent.TIMEOUT) from None
 
-    def give(self, connection: Connection, *, reader: "Reader | None", keep_alive: bool = True) -> None:
+    def give(self, connection: Connection, *, reader: Reader | None, keep_alive: bool = True) -> None:
         """Give a connection back after an exchange, or with no reader unused; it is kept only if it is spotless."""
         unspoilt = reader is None or (
             keep_alive and reader.ended and reader.reusable and connection.upload_ended and reader.head is not None
