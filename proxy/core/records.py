@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from proxy.core import identity
 from proxy.core.events import Rules
-from proxy.core.model import FOREVER_MS, Action, Cause, Effect, NotDispatched, Status
+from proxy.core.model import FOREVER_MS, Action, Effect, NotDispatched, Status
 
+FORGOTTEN_MS = 60_000  # An action still awaited so long after its answer deadline is awaited by nobody: a bug of ours.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -78,7 +79,8 @@ class Projection(Struct, frozen=True):
     """What follows from one state of an action.
 
     `claims`: (kind, digest) → until when other requests find the action there. `index`: lists that it is in.
-    `due_ms`: when it is claimed next, by the store's clock. `owner`: the instance that awaits it, or "".
+    `due_ms`: when it is claimed next, by the store's clock. `owner`: the instance that awaits it, or "";
+    `owned_until_ms`: after that even a living owner has lost track of it.
     """
 
     claims: Mapping[tuple[str, str], int] = {}
@@ -88,6 +90,7 @@ class Projection(Struct, frozen=True):
     actual: int | None = None
     due_ms: int | None = None
     owner: str = ""
+    owned_until_ms: int = 0
     unresolved: bool = False
 
 
@@ -139,6 +142,7 @@ def project(action: Action, rules: Rules, lease_ms: int = 15_000) -> Projection:
         actual=action.amount.minor,
         due_ms=last.dispatched_at_ms + lease_ms if action.awaited and last else action.next_readback_ms,
         owner=last.owner if action.awaited and last else "",
+        owned_until_ms=last.answer_by_ms + FORGOTTEN_MS if action.awaited and last else 0,
         unresolved=action.unresolved,
     )
 
@@ -168,7 +172,7 @@ def twin_until_ms(action: Action, rules: Rules) -> int:
             return FOREVER_MS if action.askers_gone else 0
         case Status.DENIED_UNRESOLVED:
             return _unresolved_until_ms(action, rules)
-        case Status.FAILED if not action.was_unknown or action.cause is Cause.NOT_SENT:
+        case Status.FAILED if not action.was_unknown:
             return 0
         case _:
             settled_ms = action.settled_at_ms or action.created_at_ms

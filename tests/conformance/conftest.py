@@ -1,16 +1,15 @@
-"""Servers for the whole session."""
+"""Servers for the whole session; the suite's assertions explain themselves like those of any test."""
 
 import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.conformance.server import Server, free_port, running, valkey_binary
+from tests.conformance.server import PATIENCE_S, Server, free_port, running, valkey_binary
 
-pytest.register_assert_rewrite("tests.conformance.store_suite")
-
-PATIENCE_S = 30
+pytest.register_assert_rewrite(*(f"tests.conformance.{p.stem}" for p in Path(__file__).parent.glob("store_suite*.py")))
 
 
 @pytest.fixture(scope="session")

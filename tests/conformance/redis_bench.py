@@ -3,8 +3,11 @@
 A server's clock cannot be moved, so time passes by making what is stored older: every time in it is moved back.
 """
 
+import itertools
+import os
 import re
 import struct
+from collections.abc import AsyncIterator, Callable
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -17,15 +20,17 @@ from proxy.edges.clock import SystemClock
 from proxy.edges.store.client import RedisStore, connect
 from proxy.edges.tasks import Tasks
 from tests.conformance.bench import DAY
+from tests.conformance.server import Server
 
+_ledgers = itertools.count(1)
 _CLAIM: Final = re.compile(r"@(\d+)")
 
 
 class RedisBench:
-    """One ledger on one server, and two instances with a connection each."""
+    """One new ledger on a server, and two instances with a connection each."""
 
-    def __init__(self, url: str, ledger: str) -> None:
-        self.ledger = ledger
+    def __init__(self, url: str) -> None:
+        self.ledger = f"suite-{os.getpid()}-{next(_ledgers)}"
         self.client = connect(url, timeout_s=10.0)
         self._clients = [self.client]
         self.tasks = Tasks()
@@ -93,6 +98,22 @@ class RedisBench:
         found: Any = await self.client.hgetall(self.key(name))
         if found:
             await self.client.hset(self.key(name), mapping={f: older(f, raw) for f, raw in found.items()})
+
+
+Benches = AsyncIterator[Callable[[], RedisBench]]
+
+
+async def benches_on(server: Server) -> Benches:
+    """Yield what makes a bench of a new ledger, and close them all."""
+    made: list[RedisBench] = []
+
+    def fresh() -> RedisBench:
+        made.append(RedisBench(server.url))
+        return made[-1]
+
+    yield fresh
+    for bench in made:
+        await bench.close()
 
 
 def _older_claim(name: bytes, raw: bytes, ms: int) -> bytes:

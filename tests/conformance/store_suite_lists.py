@@ -8,21 +8,22 @@ from proxy.core.events import Lost, Resolved, Responded
 from proxy.core.model import Action, Cause, DeliveryConfirmed, Effect, NotDispatched
 from proxy.core.records import Filter, content_digests
 from proxy.core.verdict import Accepted, Rejected, Reply
-from proxy.ports import Stored
 from tests.conformance.bench import Bench
 from tests.fakes.actions import action_id, after, change, creation, make_action
 
 
 async def listed(bench: Bench, chosen: Filter, limit: int = 200) -> list[int]:
     """Return the numbers of all actions that the filter takes, whatever pages they come in."""
-    found: list[Stored] = []
+    found: list[int] = []
     cursor = None
     while True:
         page = await bench.other.page(chosen, cursor, limit)
-        found += page.rows
-        assert len(page.rows) <= limit
+        rows = [int(stored.action.action_id[-12:], 16) for stored in page.rows]
+        assert len(rows) <= limit
+        assert not set(rows) & set(found), "no row comes twice"
+        found += rows
         if (cursor := page.cursor) is None:
-            return [int(stored.action.action_id[-12:], 16) for stored in found]
+            return found
 
 
 async def put(bench: Bench, first: Action, last: Action | None = None) -> Action:
@@ -116,7 +117,9 @@ class Lists:
         cursor, added = None, 300
         while True:
             page = await bench.store.page(Filter(), cursor, 17)
-            found += [stored.action.action_id for stored in page.rows]
+            rows = [stored.action.action_id for stored in page.rows]
+            assert not set(rows) & set(found), "no row comes twice"
+            found += rows
             if (cursor := page.cursor) is None:
                 break
             await put(bench, make_action(added))  # As new ones are: newer than all.

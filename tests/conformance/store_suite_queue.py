@@ -2,6 +2,7 @@
 
 import asyncio
 
+from proxy.core.model import FOREVER_MS
 from proxy.core.records import Projection, Slip
 from tests.conformance.bench import HOUR, MINUTE, Bench
 from tests.conformance.store_suite_commit import done
@@ -10,9 +11,15 @@ from tests.fakes.actions import action_id, change, creation, make_action
 MANY = 100
 
 
-def due(number: int, due_ms: int | None, *, owner: str = "") -> Slip:
+def due(number: int, due_ms: int | None, *, owner: str = "", owned_until_ms: int = FOREVER_MS) -> Slip:
     """Return the creation of an action that is due then: unresolved, or awaited by its owner."""
-    projection = Projection(index=frozenset({"all"}), due_ms=due_ms, owner=owner, unresolved=not owner)
+    projection = Projection(
+        index=frozenset({"all"}),
+        due_ms=due_ms,
+        owner=owner,
+        owned_until_ms=owned_until_ms if owner else 0,
+        unresolved=not owner,
+    )
     return creation(make_action(number), projection=projection)
 
 
@@ -118,6 +125,13 @@ class Queue:
 
     async def test_an_action_whose_owner_never_told_of_itself_is_claimed(self, bench: Bench) -> None:
         await bench.store.commit(due(1, await bench.now_ms() - 1, owner="i1"))
+        assert await claimed(bench) == [action_id(1)]
+
+    async def test_an_action_that_even_a_living_owner_must_have_lost_track_of_is_claimed(self, bench: Bench) -> None:
+        await bench.store.beat("i1", HOUR)
+        now_ms = await bench.now_ms()
+        await bench.store.commit(due(1, now_ms - 1, owner="i1", owned_until_ms=now_ms - 1))
+        await bench.store.commit(due(2, now_ms - 1, owner="i1", owned_until_ms=now_ms + HOUR))
         assert await claimed(bench) == [action_id(1)]
 
     async def test_an_instance_that_beats_keeps_its_actions(self, bench: Bench) -> None:

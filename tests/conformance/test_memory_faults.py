@@ -5,12 +5,12 @@ import pytest
 from proxy.ports import Committed, StoreUnavailable
 from tests.fakes.actions import action_id, change, creation, make_action
 from tests.fakes.clock import ManualClock
-from tests.fakes.store import MemoryStore, Moment
+from tests.fakes.store import MemoryStore, When
 
 
 @pytest.mark.parametrize(("when", "versions"), [("before", [None, None]), ("after", [1, 1]), ("later", [None, 1])])
 async def test_a_write_that_fails_was_not_made_was_made_or_is_made_later(
-    when: Moment, versions: list[int | None]
+    when: When, versions: list[int | None]
 ) -> None:
     store, slip, seen = MemoryStore(ManualClock()), creation(make_action()), []
     store.fail_next("commit", when)

@@ -1,31 +1,13 @@
 """Every Store there is, asked the same questions."""
 
-import itertools
-import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
 from tests.conformance.bench import MemoryBench
-from tests.conformance.redis_bench import RedisBench
+from tests.conformance.redis_bench import Benches, benches_on
 from tests.conformance.server import Server
 from tests.conformance.store_suite import StoreConformance
-
-Benches = AsyncIterator[Callable[[], RedisBench]]
-_ledgers = itertools.count(1)
-
-
-async def benches_on(server: Server) -> Benches:
-    """Yield what makes a bench of a new ledger, and close them all."""
-    made: list[RedisBench] = []
-
-    def fresh() -> RedisBench:
-        made.append(RedisBench(server.url, f"suite-{os.getpid()}-{next(_ledgers)}"))
-        return made[-1]
-
-    yield fresh
-    for bench in made:
-        await bench.close()
 
 
 class TestMemoryStore(StoreConformance):

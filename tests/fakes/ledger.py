@@ -43,6 +43,7 @@ class Record:
     raw: bytes
     version: int
     owner: str
+    owned_until_ms: int
     unresolved: bool
     commits: dict[str, Committed]
     holds: list[Hold]
@@ -149,6 +150,7 @@ class Ledger:
             raw=_ENCODE(slip.action),
             version=done.version,
             owner=slip.after.owner,
+            owned_until_ms=max(slip.after.owned_until_ms, now_ms),
             unresolved=slip.after.unresolved,
             commits=dict([*(record.commits if record else {}).items(), (slip.commit_id, done)][-COMMITS_REMEMBERED:]),
             holds=self._move(record.holds if record else [], asked, slip.after),

@@ -22,7 +22,7 @@ from proxy.ports import (
 from tests.fakes.ledger import Ledger, Record
 
 T = TypeVar("T")
-Moment = Literal["before", "after", "later"]
+When = Literal["before", "after", "later"]
 
 
 class MemoryStore:
@@ -37,12 +37,12 @@ class MemoryStore:
         self.down = False
         self.asked: list[str] = []  # The operations, in order, those that failed among them.
         self._clock = clock
-        self._faults: defaultdict[str, deque[Moment]] = defaultdict(deque)
+        self._faults: defaultdict[str, deque[When]] = defaultdict(deque)
         self._on_their_way: list[Callable[[], object]] = []
 
     # ── Faults ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def fail_next(self, op: str, when: Moment, times: int = 1) -> None:
+    def fail_next(self, op: str, when: When, times: int = 1) -> None:
         """Let the next calls of a method raise StoreUnavailable; the write is not applied, applied, or applied `later`.
 
         Further faults of the same method queue up behind.
@@ -164,7 +164,10 @@ class MemoryStore:
         return claimed
 
     def _lease_of(self, record: Record) -> int:
-        return self.ledger.instances.get(record.owner, 0) if record.owner else 0
+        """Return until when the action is its owner's; a living owner loses track of it in the end."""
+        if not record.owner or record.owned_until_ms <= self._clock.store_ms():
+            return 0
+        return self.ledger.instances.get(record.owner, 0)
 
     def _beat(self, instance: str, lease_ms: int) -> int:
         now_ms = self._clock.store_ms()

@@ -1,4 +1,5 @@
--- Take what is due: each action once, for a lease. One that is awaited is due only when its owner's own lease has ended.
+-- Take what is due: each action once, for a lease. One that is awaited is due only when its owner's own lease has ended,
+-- or where even a living owner must have lost track of it.
 --
 -- KEYS    1 actions  2 due  3 instances        ARGV  1 lease_ms  2 most
 -- Returns {now_ms, record, record, …}
@@ -16,7 +17,7 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0
   else
     local head = cmsgpack.unpack(string.sub(raw, 5, 4 + struct.unpack(">I4", raw)))
     local lease = head.o ~= "" and tonumber(redis.call("HGET", KEYS[3], head.o) or "0") or 0
-    if lease > now then
+    if lease > now and head.w > now then
       redis.call("ZADD", KEYS[2], string.format("%.0f", lease + 1), id)
     else
       redis.call("ZADD", KEYS[2], string.format("%.0f", now + tonumber(ARGV[1])), id)

@@ -34,6 +34,7 @@ def encode_slip(slip: Slip, now_ms: int) -> tuple[bytes, ...]:
         "index_drop": sorted(before.index - after.index),
         "due": due_ms,
         "owner": after.owner,
+        "owned": max(0, after.owned_until_ms - now_ms),
         "unresolved": after.unresolved,
         "exposure": _exposure(before, after),
         "bucket": after.bucket.value,

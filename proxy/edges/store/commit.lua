@@ -5,7 +5,7 @@
 --         (cmsgpack does not read msgpack's binary type, so bytes travel beside the map)
 --
 -- A record in `actions` is a 4-byte length, a msgpack head, and the bytes of ARGV[2], which nothing here reads.
---   head  v version · o owner while awaited · u unresolved · c the last commits · h what it holds of each limit
+--   head  v version · o owner while awaited, w until when at most · u unresolved · c the last commits · h what it holds of each limit
 -- A claim is `s`cope or `a`lias + digest -> ID; `p`ayload or `t`arget + digest -> ID@until,ID@until
 --
 -- Returns {"committed", version, sequence, then_ms, stale, now_ms} | {"conflict", via, record, now_ms}
@@ -202,6 +202,6 @@ for _, name in ipairs(slip.drop) do redis.call("HDEL", kept, slip.id .. ":" .. n
 local commits = head and head.c or {}
 commits[#commits + 1] = {slip.commit, version, sequence, whole(now), stale}
 if #commits > COMMITS_REMEMBERED then table.remove(commits, 1) end
-local packed = cmsgpack.pack({v = version, o = slip.owner, u = slip.unresolved, c = commits, h = holds})
+local packed = cmsgpack.pack({v = version, o = slip.owner, w = now + slip.owned, u = slip.unresolved, c = commits, h = holds})
 redis.call("HSET", actions, slip.id, struct.pack(">I4", #packed) .. packed .. record)
 return {"committed", version, sequence, whole(now), stale, whole(now)}
