@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import structlog
 from aiohttp import web
+from msgspec import structs
 from redis.asyncio import Redis
 
 from proxy.config import Address, Config, StoreKind, key_bytes
@@ -31,6 +31,7 @@ from proxy.edges.files import private_folder, secret_text
 from proxy.edges.health import Health
 from proxy.edges.metrics import Metrics
 from proxy.edges.sampler import Sampler
+from proxy.edges.sites import site
 from proxy.edges.spool import FileSpool
 from proxy.edges.store.client import RedisStore, connect
 from proxy.edges.tasks import Tasks
@@ -104,17 +105,29 @@ def origins_of(config: Config, adapters: Mapping[str, Adapter]) -> dict[str, Ori
     return out
 
 
+def types_of(adapters: Mapping[str, Adapter]) -> list[tuple[str, str]]:
+    """Return the action types that are known, with their providers."""
+    routes = [(name, route) for name, adapter in adapters.items() for route in adapter.doc.action]
+    return [(name, f"{name}.{route.type}") for name, route in routes if not route.harmless]
+
+
+def print_now(line: str) -> None:
+    """Print a line, also where somebody waits for it at the other end of a pipe."""
+    print(line, flush=True)  # noqa: T201  # What `serve` tells its user.
+
+
 class App:
     """One sidecar: proxy, reconciler, admin and health in one process."""
 
-    def __init__(self, config: Config, say: Callable[[str], None] = print) -> None:
+    def __init__(self, config: Config, say: Callable[[str], None] = print_now) -> None:
         self.config = config
         self._say = say
         self._tasks = Tasks()
+        self._loops = Tasks()  # What goes on for ever, apart from work that ends by itself.
         self._clock = SystemClock()
         self._instance = f"{socket.gethostname()[:40]}-{SystemEntropy().token()}"
         self._adapters = load_all({name: provider.adapter for name, provider in config.providers.items()})
-        self._metrics = Metrics(self._adapters)
+        self._metrics = Metrics(self._adapters, types_of(self._adapters))
         self._health = Health(self._metrics)
         self._embedded: Embedded | None = None
         self._token_path: Path | None = None
@@ -171,9 +184,9 @@ class App:
         reconciler = Reconciler(engine, vault, spool, self._tasks, self._instance)
         await self._first_beat(store, reconciler, stopping)
         sampler = Sampler(store, self._metrics, self._adapters, limits_of(config), self._clock, spool)
-        self._tasks.spawn(reconciler.beat(BEAT_MS), "heartbeat")
-        self._tasks.spawn(reconciler.run(ROUND_MS), "reconciler")
-        self._tasks.spawn(sampler.run(), "sampler")
+        self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
+        self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
+        self._loops.spawn(sampler.run(), "sampler")
         if listen.admin is not None:
             admin = Admin(
                 engine=engine,
@@ -181,7 +194,7 @@ class App:
                 adapters=self._adapters,
                 limits=limits_of(config),
                 tokens=self._tokens(),
-                proxy_base=f"http://{listen.proxy}" if listen.proxy is not None else "",
+                proxy_base=self._base,
             )
             await stack.enter_async_context(self._site("admin", admin.application(), listen.admin))
         await self._listen_for_agents(stack, engine, upstream)
@@ -229,7 +242,11 @@ class App:
         self, stack: contextlib.AsyncExitStack, engine: Engine, upstream: UpstreamClient
     ) -> None:
         config = self.config
-        limits = Limits(body_bytes=config.bounds.body_bytes, connections=config.bounds.connections)
+        limits = Limits(
+            body_bytes=config.bounds.body_bytes,
+            connections=config.bounds.connections,
+            wait_ms=config.deadlines.answer_ms,
+        )
         buffered = Buffered(config.bounds.buffered_bytes)
         own = {n: str(p.listen) for n, p in config.providers.items() if p.listen is not None and n in self._adapters}
         servers = []
@@ -251,6 +268,8 @@ class App:
             server = AgentServer(handler, engine, limits)
             self.ports[name] = await server.listen(address.host, address.port)
             servers.append(server)
+            if provider is not None:
+                own[provider] = self._at(name, address)
 
         async def drain() -> None:
             self._health.draining = True
@@ -261,17 +280,15 @@ class App:
 
     @contextlib.asynccontextmanager
     async def _site(self, name: str, application: web.Application, address: Address) -> AsyncIterator[None]:
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=CLOSE_S)
-        await runner.setup()
-        site = web.TCPSite(runner, address.host, address.port)
-        await site.start()
-        self.ports[name] = runner.addresses[0][1]
-        try:
+        async with site(application, address.host, address.port) as port:
+            self.ports[name] = port
             yield
-        finally:
-            await runner.cleanup()
 
     async def _end_tasks(self) -> None:
+        """End the loops at once; what was shown to have arrived is still recorded."""
+        self._loops.cancel()
+        await self._loops.drain(CLOSE_S)
+        await self._tasks.drain(CLOSE_S)
         self._tasks.cancel()
         await self._tasks.drain(CLOSE_S)
 
@@ -290,23 +307,36 @@ class App:
             known = [("operator", True, secret_text(self._token_path))]
         return Tokens(known)
 
+    def _at(self, name: str, address: Address) -> str:
+        """Return where a listener is: its port is the one that it got, where the configuration leaves it open."""
+        return str(structs.replace(address, port=self.ports.get(name, address.port)))
+
+    def _base(self) -> str:
+        """Return our address for agents; "" where there is none."""
+        address = self.config.listen.proxy
+        return f"http://{self._at('proxy', address)}" if address is not None else ""
+
     def _greet(self) -> None:
         """Say where everything is, one line an SDK."""
-        listen = self.config.listen
-        base = f"http://{listen.proxy}"
-        own = {n: str(p.listen) for n, p in self.config.providers.items() if p.listen is not None}
+        listen, store = self.config.listen, self.config.store
+        own = {
+            n: self._at(f"providers.{n}", p.listen)
+            for n, p in self.config.providers.items()
+            if p.listen is not None and n in self._adapters
+        }
+        base = self._base()
+        where = f" on {base}" if base else ""
+        self._say(f"Doubtless is ready{where}, ledger {store.ledger}, store {store.url.shown}")
         ways = Ways(self._adapters, None, own)
-        self._say(
-            f"Doubtless is ready on {base}, ledger {self.config.store.ledger}, store {self.config.store.url.shown}"
-        )
         for name, adapter in self._adapters.items():
             for sdk, line in adapter.doc.provider.sdk_lines.items():
-                self._say(f"  {sdk:<26} {ways.line(line, base, name)}")
+                if (base or "{base}" not in line) and (name in own or "{port}" not in line):
+                    self._say(f"  {sdk:<26} {ways.line(line, base, name)}")
         if listen.admin is not None:
-            where = f"   token: {self._token_path} (mode 0600)" if self._token_path is not None else ""
-            self._say(f"  {'operators':<26} http://{listen.admin}{where}")
+            token = f"   token: {self._token_path} (mode 0600)" if self._token_path is not None else ""
+            self._say(f"  {'operators':<26} http://{self._at('admin', listen.admin)}{token}")
         if listen.health is not None:
-            self._say(f"  {'probes and metrics':<26} http://{listen.health}/readyz /metrics")
+            self._say(f"  {'probes and metrics':<26} http://{self._at('health', listen.health)}/readyz /metrics")
 
 
 async def serve(config: Config) -> None:
@@ -317,7 +347,6 @@ async def serve(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     await App(config).run(stopping)
-    sys.stdout.flush()
 
 
 def _state_key(text: str) -> bytes:

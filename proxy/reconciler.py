@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Final
 
-from proxy.core.events import Event, Finding, OwnerLost, ReadBack, Responded, Unreadable
+from proxy.core.events import Event, Finding, OwnerLost, ReadBack, Responded, Unreadable, Unsendable
 from proxy.core.http import Headers
 from proxy.core.identity import content_index
 from proxy.core.model import Action
@@ -16,13 +16,16 @@ from proxy.core.readback import SKEW_MS, Inquiry, Subject
 from proxy.engine.applying import RESPONSE
 from proxy.engine.dispatching import EVENT_DECODER
 from proxy.engine.engine import Engine
-from proxy.ports import Forgotten, Observation, Spawner, Spool, Stored, StoreUnavailable, Vault
+from proxy.ports import Forgotten, Observation, Spawner, Spool, SpoolFull, Stored, StoreUnavailable, Vault
 
 CLAIM_MS: Final = 90_000  # Longer than an inquiry may take, so that nobody else asks meanwhile.
 INQUIRY_MS: Final = 60_000
 READ_MS: Final = 10_000
 CLAIMED_MOST: Final = 64
 TWINS_MOST: Final = 32
+COMMIT_MAY_COME_MS: Final = 600_000  # The last bytes of a closed connection are repeated for minutes (tcp(7)).
+LOOK_AGAIN_FIRST_MS: Final = 250
+LOOK_AGAIN_MOST_MS: Final = 30_000
 
 
 class Refused(Exception):
@@ -45,6 +48,10 @@ class Reconciler:
         self._spool = spool
         self._tasks = tasks
         self._instance = instance
+        self._waiting = 0  # Observations of actions that the store did not know when it was last asked.
+        self._look_again_ms = 0
+        self._pause_ms = LOOK_AGAIN_FIRST_MS
+        self._beaten_ms = engine.applier.clock.monotonic_ms()
 
     # ── The round ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -52,9 +59,10 @@ class Reconciler:
         """Look for what is due, for ever."""
         while True:
             try:
+                await self._before_looking()
                 claimed = await self.round()
                 await self.unspool()
-            except StoreUnavailable:
+            except (StoreUnavailable, OSError):
                 claimed = 0
             if claimed < CLAIMED_MOST:
                 await asyncio.sleep(every_ms / 1000)
@@ -64,8 +72,18 @@ class Reconciler:
         while True:
             # The lease may run out meanwhile: then others write our actions off, and what we hear is late evidence.
             with contextlib.suppress(StoreUnavailable):
-                await self._store.beat(self._instance, self._applier.settings.lease_ms)
+                await self._beat()
             await asyncio.sleep(every_ms / 1000)
+
+    async def _beat(self) -> None:
+        asked_ms = self._applier.clock.monotonic_ms()
+        await self._store.beat(self._instance, self._applier.settings.lease_ms)
+        self._beaten_ms = asked_ms
+
+    async def _before_looking(self) -> None:
+        """Renew a lease of ours that may have lapsed: a process that lives must not write off what it awaits itself."""
+        if self._applier.clock.monotonic_ms() > self._beaten_ms + self._applier.settings.lease_ms // 2:
+            await self._beat()
 
     async def round(self) -> int:
         """Claim what is due and see to it; how much was claimed. Read-backs go on beside it."""
@@ -160,21 +178,64 @@ class Reconciler:
     # ── The spool ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def unspool(self) -> None:
-        """Step every observation again, on the state that the store holds now."""
-        if not len(self._spool):
-            return
-        for observation in self._spool.pending():
-            await self._observe(observation)
-            self._spool.taken(1)
+        """Step every observation again, on the state that the store holds now.
 
-    async def _observe(self, observation: Observation) -> None:
+        One of an action that the store does not know waits, and holds up none of the others.
+        """
+        loose, now_ms = self._engine.notebook.loose, self._applier.clock.monotonic_ms()
+        nothing_new = len(self._spool) + len(loose) == self._waiting
+        if nothing_new and now_ms < self._look_again_ms:
+            return
+        self._look_again_ms = 0
+        self._pause_ms = min(self._pause_ms * 2, LOOK_AGAIN_MOST_MS) if nothing_new else LOOK_AGAIN_FIRST_MS
+        for observation in tuple(loose):
+            if await self._observe(observation) and observation in loose:
+                loose.remove(observation)
+        waiting: list[Observation] = []
+        seen = 0
+        try:
+            for observation in self._spool.pending():
+                taken = await self._observe(observation)
+                if taken and not waiting:
+                    self._spool.taken(1)
+                    continue
+                seen += 1
+                if not taken:
+                    waiting.append(observation)
+        finally:
+            if len(waiting) < seen:
+                self._put_back(waiting, seen)
+        self._waiting = len(waiting) + len(loose)
+        self._look_again_ms = now_ms + self._pause_ms
+
+    def _put_back(self, waiting: list[Observation], seen: int) -> None:
+        """Move what waits behind the rest. Where the disk refuses, all of it is stepped again: it changes nothing."""
+        with contextlib.suppress(SpoolFull, OSError):
+            for observation in waiting:
+                self._spool.add(observation)
+            self._spool.taken(seen)
+
+    async def _observe(self, observation: Observation) -> bool:
+        """Step an observation; False where it must wait until the store knows its action (again)."""
         event: Event = EVENT_DECODER.decode(observation.event)
         keep = {} if observation.response is None else {RESPONSE: observation.response}
         try:
             await self._applier.apply(observation.action_id, event, keep=keep)
         except Forgotten:
-            if isinstance(event, Responded):
-                raise  # The only proof there is: it is kept until the store knows the action again.
+            match event:
+                case Responded():
+                    return False  # The only proof there is.
+                case Unsendable():
+                    # The first commit may be on its way still, and would say "in flight" of what never was sent.
+                    return self._applier.clock.store_ms() > made_ms(observation.action_id) + COMMIT_MAY_COME_MS
+                case _:
+                    return True
+        return True
+
+
+def made_ms(action_id: str) -> int:
+    """Return when an action was made: a UUIDv7 begins with 48 bits of time (RFC 9562, section 5.7)."""
+    return int(action_id.replace("-", "")[:12], 16)
 
 
 def _overlap(one: Action, other: Action) -> bool:

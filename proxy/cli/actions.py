@@ -92,6 +92,7 @@ def _amount(action: "dict[str, Any]") -> str:
 def _table(rows: "list[dict[str, Any]]") -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     if not rows:
         click.echo("No actions.")
@@ -100,7 +101,7 @@ def _table(rows: "list[dict[str, Any]]") -> None:
     for name in ("STATE", "ACTION", "AMOUNT", "EVENT", "CAUSE", "SINCE", "ACTION ID"):
         table.add_column(name, overflow="fold")
     for action in rows:
-        table.add_row(
+        cells = (
             _word(action),
             action["action_type"],
             _amount(action),
@@ -109,6 +110,7 @@ def _table(rows: "list[dict[str, Any]]") -> None:
             action["unknown_since"] or action["created_at"],
             action["action_id"],
         )
+        table.add_row(*map(Text, cells))  # Not markup: an event ID may hold brackets.
     console = Console()
     if not console.is_terminal:
         console = Console(width=240)

@@ -1,5 +1,6 @@
 """What commands share: options, the configuration, and where the admin port is."""
 
+import http.client
 import json
 import os
 import sys
@@ -53,6 +54,8 @@ class AdminPort:
     def __init__(self, config_path: str | None) -> None:
         self._url = os.environ.get("DOUBTLESS_ADMIN_URL", "").rstrip("/")
         self._token = os.environ.get("DOUBTLESS_ADMIN_TOKEN", "")
+        if self._url and not self._url.startswith(("http://", "https://")):
+            raise click.UsageError("DOUBTLESS_ADMIN_URL must begin with http:// or https://.")
         if self._url and self._token:
             return
         config = configuration(config_path)
@@ -64,7 +67,7 @@ class AdminPort:
 
     def ask(self, method: str, path: str, body: "dict[str, Any] | None" = None) -> Any:
         """Ask the API; its answer. Exits 1 where it refuses or cannot be reached."""
-        request = urllib.request.Request(  # noqa: S310  # The scheme is http or https: the configuration has checked it.
+        request = urllib.request.Request(  # noqa: S310  # The scheme is http or https: checked above, or written by us.
             f"{self._url}/api/v1/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
@@ -77,7 +80,11 @@ class AdminPort:
         except urllib.error.HTTPError as refused:
             refuse(_said(refused))
         except OSError as unreachable:
-            refuse(f"The admin port does not answer at {self._url} ({type(unreachable).__name__}). Is `serve` running?")
+            reason = getattr(unreachable, "reason", unreachable)
+            why = getattr(reason, "strerror", None) or type(reason).__name__
+            refuse(f"The admin port does not answer at {self._url} ({why}). Is `serve` running?")
+        except (ValueError, http.client.HTTPException):
+            refuse(f"What answers at {self._url} is no admin port of Doubtless.")
 
 
 def _token(config: Config) -> str:

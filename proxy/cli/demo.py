@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from proxy.cli.common import REFUSED, config_option
+from proxy.cli.common import BAD_USAGE, REFUSED, config_option
 
 
 @click.command()
@@ -28,14 +28,18 @@ def demo(config_path: str | None, stay: bool) -> None:
 
 
 @click.command()
-@click.option("--stripe-port", default=7431, show_default=True)
-@click.option("--resend-port", default=7432, show_default=True)
+@click.option("--stripe-port", default=7431, show_default=True, type=click.IntRange(0, 65_535))
+@click.option("--resend-port", default=7432, show_default=True, type=click.IntRange(0, 65_535))
 @click.option("--no-idempotency", is_flag=True, help="Nothing masks a duplicate.")
 @config_option
 def sandbox(config_path: str | None, stripe_port: int, resend_port: int, no_idempotency: bool) -> None:
     """Run the stand-in for Stripe and Resend alone, with faults on demand."""
     del config_path
-    asyncio.run(_sandbox(stripe_port, resend_port, idempotency=not no_idempotency))
+    try:
+        asyncio.run(_sandbox(stripe_port, resend_port, idempotency=not no_idempotency))
+    except OSError as taken:
+        click.echo(f"Cannot start: {taken.strerror or taken}; choose --stripe-port and --resend-port.", err=True)
+        sys.exit(BAD_USAGE)
 
 
 async def _sandbox(stripe_port: int, resend_port: int, *, idempotency: bool) -> None:

@@ -6,8 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from proxy.core.facts import Document, Route, Where
+from proxy.core.facts import Document, Json, Route, Where
 from proxy.core.model import Effect, Tier
+from proxy.core.payload import INVALID, text_of, walk
 
 
 class Match(Struct, frozen=True):
@@ -58,7 +59,7 @@ class Adapter:
     def _generic(self, method: str, segments: tuple[str, ...]) -> Match:
         marked = ["*" if looks_like_identifier(s) else s for s in segments]
         named = tuple(s for s, m in zip(segments, marked, strict=True) if m == "*")
-        template = f"{self.name}.{method.lower()}./{'/'.join(marked)}"
+        template = _NOT_OF_A_TYPE.sub("_", f"{self.name}.{method.lower()}./{'/'.join(marked)}")
         return Match(self.doc.generic or GENERIC, template, {}, named, generic=True)
 
     def takes_key(self, method: str, path: str) -> Where | None:
@@ -71,6 +72,7 @@ class Adapter:
 
 GENERIC: Final = Route(type="generic.write", method="*", path="/", effect=Effect.MONEY, tier=Tier.BLIND)
 
+_NOT_OF_A_TYPE: Final = re.compile(r"[^A-Za-z0-9._/*-]")
 _UNRESERVED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _VERSION: Final = re.compile(r"v\d+(\.\d+)*")
 
@@ -95,6 +97,22 @@ def normal_form(path: str) -> tuple[str, ...]:
 def _if_unreserved(digits: str, raw: str) -> str:
     char = chr(int(digits, 16))
     return char if char.isascii() and (char.isalnum() or char in "-._~") else raw.upper()
+
+
+def holds(tree: "object", wanted: Json) -> bool:
+    """Does a JSON tree have one of the wanted values at every pointer? `"*"` stands for any value but null."""
+    return tree is not INVALID and all(_has(tree, pointer, want) for pointer, want in wanted.items())
+
+
+def _has(tree: "object", pointer: str, want: bool | int | str | list[bool | int | str]) -> bool:
+    texts = texts_of(want)
+    return any((node is not None and "*" in texts) or text_of(node) in texts for node in walk(tree, pointer))
+
+
+def texts_of(want: bool | int | str | list[bool | int | str]) -> set[str]:
+    """Return the wanted values as text, as a body writes them."""
+    options = want if isinstance(want, list) else [want]
+    return {("true" if o else "false") if isinstance(o, bool) else str(o) for o in options}
 
 
 def looks_like_identifier(segment: str) -> bool:

@@ -211,9 +211,9 @@ def settled_text(action: Action, status_url: str) -> str:
 def twin_text(action: Action, status_url: str) -> str:
     """Return what an agent is told whose request looks like a reworded retry."""
     return (
-        f"this looks like {what(action)} again, whose outcome the agent has not been shown or nobody knows yet: nothing "
-        f"was sent. {_AGAIN}. If a second one is really intended, it needs an event ID of its own (Doubtless-Event-Id: for "
-        f"example ticket-17/2). The first one's state: GET {status_url}"
+        f"this looks like {what(action)} again, whose outcome the agent has not been shown or nobody knows yet: "
+        f"nothing was sent. {_AGAIN}. If a second one is really intended, it needs an event ID of its own "
+        f"(Doubtless-Event-Id: for example ticket-17/2). The first one's state: GET {status_url}"
     )
 
 
@@ -252,8 +252,8 @@ def too_early_text(action: Action, until: str) -> str:
 def refused_text(code: Code, action: Action) -> str:
     """Return what an agent is told of an action that may not be sent."""
     why = {
-        Code.AMOUNT_UNDETERMINABLE: "a limit covers it, and what it moves can be told neither from the request nor from "
-        "the provider",
+        Code.AMOUNT_UNDETERMINABLE: "a limit covers it, and what it moves can be told neither from the request nor "
+        "from the provider",
         Code.PAUSED: "actions of its type are paused by an operator",
     }.get(code, "a shared limit has no room for it")
     return (

@@ -132,6 +132,8 @@ class Read(Struct, frozen=True, forbid_unknown_fields=True):
     object: str = ""  # scan: pointer to the object that an item names; "" is the item itself.
     object_type: str = ""  # scan: pointer within that object to its type.
     object_id: str = "/id"
+    type: str = ""  # scan: pointer to the item's own type, which `events` and `failed_events` name.
+    request: str = ""  # scan: pointer to the request that caused the item; null where the provider acted by itself.
     detail: str = ""  # content: the path of one item in full, {object} being its ID.
 
 
@@ -147,11 +149,13 @@ class Quote(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AmountRule(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the request writes what it moves."""
+    """Where the request writes what it moves, and where the object that came of it does ("": it does not say)."""
 
     value: str
     currency: str = ""
     unit: Unit = Unit.MINOR
+    moved: str = "/amount"
+    moved_currency: str = "/currency"
 
 
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,6 +199,7 @@ class Route(Struct, frozen=True, forbid_unknown_fields=True):
     derived: tuple[str, ...] = ()  # Fields of `content` that the provider fills in where the request lacks them.
     items: str = ""  # Pointer to the items of a batch; "" with content: the body is one item, "/": it is a list.
     events: tuple[str, ...] = ()
+    failed_events: tuple[str, ...] = ()  # Those which say, of the same request, that it did not come to be.
     readback: tuple[str, ...] = ()
     min_age: str = "0s"
     settle_within: str = "0s"
@@ -214,7 +219,6 @@ class Document(Struct, frozen=True, forbid_unknown_fields=True):
     mark: Mark | None = None
     key: Key | None = None
     repeat_headers: tuple[str, ...] = ()  # Headers of the write that a read repeats.
-    volatile_headers: tuple[str, ...] = ()
     payload_headers: tuple[str, ...] = ()  # Headers that count in payload equality.
     minor_units: dict[str, int] = {}  # Where the provider's minor unit is not ISO 4217's: currency → decimals.
     outcome: tuple[Outcome, ...] = ()

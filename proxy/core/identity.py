@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from msgspec import Struct
 
@@ -18,8 +18,10 @@ from proxy.core.payload import Members, Node, Payload, flat, plain
 EVENT_ID_BYTES: Final = 255
 SUFFIX_BYTES: Final = 100
 DEFAULT: Final = "default"
-_UUID: Final = re.compile(r"\{?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\}?|[0-9a-fA-F]{32}")
-_NOT_OF_A_TYPE: Final = re.compile(r"[^A-Za-z0-9._/*-]")
+_UUID: Final = re.compile(
+    r"(urn:uuid:)?\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?|[0-9a-f]{32}", re.IGNORECASE | re.ASCII
+)
+_NOT_OF_A_TYPE: Final = re.compile(rb"[^A-Za-z0-9._/*-]")
 _PLAIN_KEY: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _NOT_OF_AN_ACCOUNT: Final = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -50,7 +52,7 @@ def event_id(raw: bytes) -> str:
 
 def event_id_of_url(raw: str) -> str:
     """Return the event ID of a URL's segment, percent-decoded. Raises BadIdentity."""
-    return event_id(unquote_to_bytes(raw))
+    return event_id(unquote_to_bytes(raw.encode("utf-8", "surrogateescape")))
 
 
 def named_event(headers: Headers, carriers: tuple[str, ...]) -> str | None:
@@ -67,16 +69,23 @@ def named_event(headers: Headers, carriers: tuple[str, ...]) -> str | None:
 
 def _carried(headers: Headers, carrier: str) -> bytes | None:
     if carrier == "ce":
-        source, ident = first(headers, b"ce-source"), first(headers, b"ce-id")
-        return None if source is None or ident is None else source + b"/" + ident
+        source, ident = _single(headers, "ce-source"), _single(headers, "ce-id")
+        if source is None or ident is None:
+            return None
+        # Only together are they unique, so no two pairs may read the same: the ID's own slashes are escaped.
+        return source + b"/" + ident.replace(b"%", b"%25").replace(b"/", b"%2F")
     if carrier.startswith("baggage:"):
         wanted = carrier.removeprefix("baggage:").encode()
-        for member in b",".join(values(headers, b"baggage")).split(b","):
-            name, _, value = member.partition(b";")[0].partition(b"=")
-            if name.strip() == wanted:
-                return unquote_to_bytes(value.strip())
-        return None
-    found = values(headers, carrier.lower().encode())
+        members = (m.partition(b";")[0].partition(b"=") for m in b",".join(values(headers, b"baggage")).split(b","))
+        return _only([unquote_to_bytes(value.strip()) for name, _, value in members if name.strip() == wanted], carrier)
+    return _single(headers, carrier)
+
+
+def _single(headers: Headers, name: str) -> bytes | None:
+    return _only(values(headers, name.lower().encode()), name)
+
+
+def _only(found: list[bytes], carrier: str) -> bytes | None:
     if len(found) > 1:
         raise BadIdentity(f"{carrier} is there {len(found)} times; an action has one event ID")
     return found[0] if found else None
@@ -91,8 +100,8 @@ def is_sdk_made(value: str, key: Key | None) -> bool:
 
 def action_type(match: Match, suffix: str | None) -> str:
     """Return the type of an action: the route's own, extended by the object it names and by the agent's suffix."""
-    parts = [match.route_type, *match.extension]
-    return _NOT_OF_A_TYPE.sub("_", "/".join(parts) + (suffix or ""))
+    named = "/".join([match.route_type, *match.extension]).encode("utf-8", "surrogateescape")
+    return _NOT_OF_A_TYPE.sub(b"_", named + (suffix or "").encode("latin-1", "replace")).decode()
 
 
 def suffix(headers: Headers) -> str | None:
@@ -182,21 +191,27 @@ def idempotency_key(*, event: str, type_: str, run: int, account: str, ledger: s
 def fitted(key: str, rule: Key) -> str:
     """Return the key as the provider takes it: as it is, or, where its rules forbid that, `doubtless-` and its SHA-256.
 
+    Where that is too long as well, it is as many digits of the SHA-256 as fit, 32 at least (`facts_file`).
     The hash is unkeyed: anyone who knows event ID and type can derive it.
     """
     if len(key) <= rule.max_length and _PLAIN_KEY.fullmatch(key):
         return key
-    return "doubtless-" + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"doubtless-{digest}" if len(digest) + 10 <= rule.max_length else digest[: rule.max_length]
 
 
 def facts(payload: Payload, match: Match) -> dict[str, str]:
-    """Return the request's values that read-backs and quotes ask with: path parameters and declared pointers."""
-    found = dict(match.parameters)
-    for name, pointer in match.route.facts.items():
-        value = payload.one(pointer)
-        if value is not None and len(value) <= 255:
-            found[name] = value
-    return found
+    """Return the request's values that read-backs and quotes ask with: path parameters and declared pointers.
+
+    What the path says holds, whatever the body says. A value that is no text, or a long one, is nobody's identifier.
+    """
+    pointed = {name: payload.one(pointer) for name, pointer in match.route.facts.items()}
+    named = pointed | {name: unquote(raw, errors="surrogateescape") for name, raw in match.parameters.items()}
+    return {name: value for name, value in named.items() if value is not None and len(value) <= 255 and _is_text(value)}
+
+
+def _is_text(value: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def target_values(payload: Payload, facts_known: dict[str, str], of: tuple[str, ...]) -> bytes | None:
@@ -211,7 +226,7 @@ def target_values(payload: Payload, facts_known: dict[str, str], of: tuple[str, 
         else:
             found = [facts_known[part]] if part in facts_known else []
         out.append("\0".join(sorted(text.strip().lower() for text in found)))
-    return "\1".join(out).encode("utf-8", "surrogateescape") if any(out) else None
+    return "\1".join(out).encode("utf-8", "surrogatepass") if any(out) else None
 
 
 def payload_text(*, method: str, target: str, account: str, counted: Headers, body: bytes) -> bytes:
@@ -232,15 +247,20 @@ def carries_key(adapter: Adapter, method: str, path: str) -> Key | None:
 
 
 def content(payload: Payload, route: Route) -> list[dict[str, bytes]]:
-    """Return, for each message of the request, the comparable form of every field that it has."""
+    """Return, for each message of the request, the comparable form of every field that it has.
+
+    Nothing where one of them cannot be read for certain: no object, or one that has a field twice.
+    """
     if not route.content:
         return []
     tree = payload.tree
-    return [_fields(item) for item in (tree if route.items == "/" and isinstance(tree, list) else [tree])]
+    messages = [_fields(item) for item in (tree if route.items == "/" and isinstance(tree, list) else [tree])]
+    return [message for message in messages if message] if all(messages) else []
 
 
-def _fields(item: object) -> dict[str, bytes]:
-    return {name: message_field(node) for name, node in item} if isinstance(item, Members) else {}
+def _fields(item: object) -> dict[str, bytes] | None:
+    fields = {name: message_field(node) for name, node in item} if isinstance(item, Members) else {}
+    return fields if isinstance(item, Members) and len(fields) == len(item) else None
 
 
 def message_field(node: Node) -> bytes:

@@ -79,7 +79,7 @@ def step(action: Action, event: Event, at: Moment, rules: Rules) -> Step:
         case Refused():
             return Step(_refused(action, event, at))
         case Unsendable():
-            return Step(_unsendable(action, event, at))
+            return Step(_unsendable(action, event, at, rules))
         case Lost():
             return Step(_lost(action, event, at, rules))
         case Responded():
@@ -89,7 +89,7 @@ def step(action: Action, event: Event, at: Moment, rules: Rules) -> Step:
         case Noticed():
             return Step(_noticed(action, event, at, rules))
         case Replayed():
-            return Step(_replayed(action, event, at, rules))
+            return _replayed(action, event, at, rules)
         case Resolved():
             return Step(_resolved(action, event, at))
         case OwnerLost():
@@ -166,7 +166,7 @@ def _ended(action: Action, dispatch_id: str, at: Moment) -> Action:
     return replace(action, dispatches=dispatches)
 
 
-def _unsendable(action: Action, event: Unsendable, at: Moment) -> Action:
+def _unsendable(action: Action, event: Unsendable, at: Moment, rules: Rules) -> Action:
     if not _is_last(action, event.dispatch_id) or action.dispatches[-1].ended_at_ms is not None:
         return action  # An earlier dispatch: its fate was part of the proof that let the next one go.
     proof = _evidence(at, Source.TRANSPORT, Proof.NOT_SENT, detail=event.why.value, dispatch_id=event.dispatch_id)
@@ -175,6 +175,9 @@ def _unsendable(action: Action, event: Unsendable, at: Moment) -> Action:
         case Status.PENDING | Status.DENIED_UNRESOLVED if isinstance(action.delivery, DeliveryPending):
             # Whoever wrote it off while its owner slept did so without this proof.
             return _settle(action, DeliveryFailed(), Cause.NOT_SENT, Source.TRANSPORT, at)
+        case Status.PENDING:
+            # The provider says that it has it: one of the two is wrong, and nothing more will be heard.
+            return _unknown(action, Cause.CONNECTION_LOST, action.delivery, at, rules)
         case Status.CONFIRMED:
             return replace(action, contradicted=True)
         case _:
@@ -185,7 +188,7 @@ def _lost(action: Action, event: Lost, at: Moment, rules: Rules) -> Action:
     if not (action.awaited and _is_last(action, event.dispatch_id)):
         return action  # It is unknown or settled already, and silence says nothing new.
     proof = _evidence(at, Source.TRANSPORT, Proof.UNCLEAR, detail=event.cause.value, dispatch_id=event.dispatch_id)
-    return _unknown(_append(action, proof), event.cause, DeliveryPending(), at, rules)
+    return _unknown(_append(action, proof), event.cause, action.delivery, at, rules)
 
 
 def _owner_lost(action: Action, event: OwnerLost, at: Moment, rules: Rules) -> Action:
@@ -199,7 +202,7 @@ def _owner_lost(action: Action, event: OwnerLost, at: Moment, rules: Rules) -> A
         detail=Cause.PROXY_RESTART.value,
         dispatch_id=last.dispatch_id,
     )
-    return _unknown(_append(action, proof), Cause.PROXY_RESTART, DeliveryPending(), at, rules)
+    return _unknown(_append(action, proof), Cause.PROXY_RESTART, action.delivery, at, rules)
 
 
 def _responded(action: Action, event: Responded, at: Moment, rules: Rules) -> Step:
@@ -207,16 +210,14 @@ def _responded(action: Action, event: Responded, at: Moment, rules: Rules) -> St
         return Step(action)
     last = _is_last(action, event.dispatch_id)
     source = Source.RESPONSE if action.awaited and last else Source.LATE_RESPONSE
-    verdict, suspects = event.verdict, None
-    if isinstance(verdict, Rejected) and verdict.already_done and action.identity.run > 1:
-        # On a later run "already done" may speak of the run before: nothing here is certain any more.
-        verdict, suspects = Unclear(Cause.UNRECOGNISED_RESPONSE, delivered=True), action.identity.retry_of
+    verdict, suspects = _of_this_run(action, event.verdict)
     if event.reply.whole:
         action = _ended(action, event.dispatch_id, at)
     if not last and not isinstance(verdict, Accepted):
         # The dispatch after it was let go on a proof about this one; only an acceptance is news.
         return Step(_append(action, _seen(verdict, event.reply, source, at, event.dispatch_id)))
-    if isinstance(verdict, Accepted | Rejected) and event.reply.replayed and len(action.dispatches) == 1:
+    own = not isinstance(verdict, Unclear) or verdict.delivered  # The provider's own answer, whatever it says.
+    if own and event.reply.replayed and len(action.dispatches) == 1:
         action = replace(action, prior_execution=True)
     action = replace(action, upstream_status=event.reply.status)
     action = _weigh(action, verdict, event.reply, source, at, rules, event.dispatch_id)
@@ -227,6 +228,14 @@ def _responded(action: Action, event: Responded, at: Moment, rules: Rules) -> St
     return Step(action, suspects)
 
 
+def _of_this_run(action: Action, verdict: Verdict) -> tuple[Verdict, str | None]:
+    """Return what the answer says of this run, and the run before where that may have executed after all."""
+    if isinstance(verdict, Rejected) and verdict.already_done and action.identity.run > 1:
+        # On a later run "already done" may speak of the run before: nothing here is certain any more.
+        return Unclear(Cause.UNRECOGNISED_RESPONSE, delivered=True), action.identity.retry_of
+    return verdict, None
+
+
 def _is_answer(action: Action, verdict: Verdict) -> bool:
     """May this response be shown to an agent that asks again, as what became of the action?"""
     match verdict:
@@ -235,7 +244,7 @@ def _is_answer(action: Action, verdict: Verdict) -> bool:
         case Rejected():
             return action.status is Status.FAILED and not action.contradicted
         case Unclear():
-            return action.unresolved and verdict.cause is Cause.NON_TERMINAL
+            return action.unresolved and action.cause is verdict.cause is Cause.NON_TERMINAL
 
 
 # ── What the provider's own record tells ──────────────────────────────────────────────────────────────────────────────
@@ -247,15 +256,30 @@ def _read_back(action: Action, event: ReadBack, at: Moment, rules: Rules) -> Act
     match finding:
         case Found(verdict, digest):
             reply = Reply(digest=digest, whole=True)
+            if isinstance(verdict, Rejected) and action.status is Status.CONFIRMED and _by_provider(action):
+                # The provider said that it existed; that it is failed or cancelled now came after.
+                after = _evidence(at, Source.READ_BACK, Proof.AFTERMATH, reply=reply, detail=_word(verdict))
+                return _append(action, after)
             return _weigh(action, verdict, reply, Source.READ_BACK, at, rules)
         case Several(object_ids):
             seen = _evidence(at, Source.READ_BACK, Proof.UNCLEAR, detail="several_objects", object_ids=object_ids)
             action = replace(_append(action, seen), duplicate_suspected=True)
-            return replace(action, needs_operator=True) if action.unresolved else action
+            match action.status:
+                case Status.DENIED_UNRESOLVED:
+                    return replace(action, needs_operator=True)
+                case Status.FAILED:
+                    return replace(action, contradicted=True)  # Whichever of them is ours: it did happen.
+                case _:
+                    return action
         case Candidates() | Absent() | Unreadable():
             return action
         case _:
             assert_never(finding)
+
+
+def _by_provider(action: Action) -> bool:
+    """Is the acceptance the provider's own word, in a response or in its record?"""
+    return any(e.proof is Proof.ACCEPTED and e.source is not Source.MANUAL for e in action.evidence)
 
 
 def _logged(action: Action, event: ReadBack, at: Moment, rules: Rules) -> Action:
@@ -266,7 +290,7 @@ def _logged(action: Action, event: ReadBack, at: Moment, rules: Rules) -> Action
     looks_like = finding.object_ids if isinstance(finding, Candidates | Several) else ()
     attempt = Attempt(at.now_ms, str(tag), event.scheduled, detail, looks_like)
     action = replace(action, attempts=(*action.attempts, attempt)[-ATTEMPTS_LOGGED:])
-    if not event.scheduled or not action.unresolved:
+    if not event.scheduled or not action.unresolved or action.cause is Cause.KEY_REUSED:
         return action
     sent_ms = action.dispatches[-1].dispatched_at_ms
     job_may_run = action.cause is Cause.NON_TERMINAL and at.now_ms < sent_ms + rules.settle_within_ms
@@ -290,14 +314,13 @@ def _noticed(action: Action, event: Noticed, at: Moment, rules: Rules) -> Action
     return _weigh(action, event.verdict, event.reply, Source.WEBHOOK, at, rules)
 
 
-def _replayed(action: Action, event: Replayed, at: Moment, rules: Rules) -> Action:
+def _replayed(action: Action, event: Replayed, at: Moment, rules: Rules) -> Step:
     """A replay settles only by a 2xx or by a definite rejection that the provider marks as its first answer."""
-    if isinstance(event.verdict, Unclear):
-        return _append(
-            action,
-            _evidence(at, Source.REPLAY, Proof.UNCLEAR, reply=event.reply, detail=_word(event.verdict)),
-        )
-    return _weigh(action, event.verdict, event.reply, Source.REPLAY, at, rules)
+    verdict, suspects = _of_this_run(action, event.verdict)
+    if isinstance(verdict, Unclear):
+        seen = _evidence(at, Source.REPLAY, Proof.UNCLEAR, reply=event.reply, detail=_word(verdict))
+        return Step(_append(action, seen), suspects)
+    return Step(_weigh(action, verdict, event.reply, Source.REPLAY, at, rules))
 
 
 # ── What a person tells ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -333,6 +356,8 @@ def _folded(action: Action, event: Folded) -> Action:
 
 def _delivered(action: Action, event: Delivered) -> Action:
     """Count an answer that arrived. One that a folded request got serves the first asker too: it hung up or got it."""
+    if action.status not in (Status.CONFIRMED, Status.FAILED):
+        return action  # Nothing to deliver stands here: what arrived was the answer to a dispatch before this one.
     if not event.folded:
         return replace(action, unanswered_first=False)
     return replace(action, unanswered_first=False, unanswered_folded=max(0, action.unanswered_folded - 1))
@@ -351,11 +376,13 @@ def _weigh(
     dispatch_id: str = "",
 ) -> Action:
     """Append the verdict as evidence, and let it move the state where the state is open."""
+    if action.unresolved and action.cause is Cause.KEY_REUSED:
+        # What our key names there is somebody else's request: it proves nothing of ours, and a person decides.
+        seen = _seen(verdict, reply, source, at, dispatch_id)
+        return _append(action, replace(seen, proof=Proof.UNCLEAR))
     action = _append(action, _seen(verdict, reply, source, at, dispatch_id))
     match action.status:
         case Status.PENDING | Status.DENIED_UNRESOLVED:
-            if action.cause is Cause.KEY_REUSED:
-                return action  # What our key names there is somebody else's request: a person decides.
             return _moved(action, verdict, source, at, rules)
         case Status.CONFIRMED:
             if isinstance(verdict, Accepted):
@@ -368,11 +395,29 @@ def _weigh(
                 )
             return replace(action, contradicted=True) if isinstance(verdict, Rejected) else action
         case Status.FAILED:
-            if isinstance(verdict, Accepted):
-                return replace(action, contradicted=True, object_ids=action.object_ids or verdict.object_ids)
-            return action
+            return _against_failed(action, verdict)
         case _:
             assert_never(action.status)
+
+
+def _against_failed(action: Action, verdict: Verdict) -> Action:
+    match verdict:
+        case Accepted():
+            return replace(
+                action,
+                contradicted=True,
+                object_ids=action.object_ids or verdict.object_ids,
+                amount=verdict.amount if verdict.amount is not None else action.amount,
+                over_reserved=action.over_reserved or _exceeds(verdict.amount, action.amount),
+            )
+        case Rejected():
+            return action
+        case Unclear():
+            # It reached the provider after all, and what came of it there is not known.
+            never_left = isinstance(action.delivery, DeliveryFailed | NotDispatched)
+            return replace(action, contradicted=True) if verdict.delivered and never_left else action
+        case _:
+            assert_never(verdict)
 
 
 def _seen(verdict: Verdict, reply: Reply, source: Source, at: Moment, dispatch_id: str) -> Evidence:
@@ -403,21 +448,27 @@ def _moved(action: Action, verdict: Verdict, source: Source, at: Moment, rules: 
             cause = Cause.NOT_EXECUTED if verdict.not_executed else Cause.REJECTED
             return _settle(action, DeliveryConfirmed(Acceptance.REJECTED), cause, source, at)
         case Unclear():
-            action = replace(action, object_ids=verdict.object_ids or action.object_ids)
+            named = not action.object_ids and bool(verdict.object_ids)
             delivery = DeliveryConfirmed() if verdict.delivered else action.delivery
-            if action.awaited:
+            action = replace(action, delivery=delivery, object_ids=verdict.object_ids or action.object_ids)
+            if source is Source.RESPONSE:
                 return _unknown(action, verdict.cause, delivery, at, rules)
-            if verdict.cause is Cause.KEY_REUSED:
-                return replace(
-                    action,
-                    delivery=delivery,
-                    cause=verdict.cause,
-                    needs_operator=True,
-                    next_readback_ms=None,
-                )
-            return replace(action, delivery=delivery)
+            if action.awaited:
+                return action  # Its own answer may come yet.
+            return _clearer(action, verdict.cause, at, rules, named=named)
         case _:
             assert_never(verdict)
+
+
+def _clearer(action: Action, cause: Cause, at: Moment, rules: Rules, *, named: bool) -> Action:
+    """Take what later evidence adds to an unknown outcome; the cause stands but where another rule follows from it."""
+    if cause is Cause.KEY_REUSED:
+        return replace(action, cause=cause, needs_operator=True, next_readback_ms=None)
+    if cause is Cause.NON_TERMINAL:
+        action = replace(action, cause=cause)  # A job: its read-backs count only once it must have ended.
+    if named and rules.by_object and action.next_readback_ms is None:
+        return _asked_for(action, at, rules)  # Only now can the record be asked about it.
+    return action
 
 
 def _exceeds(actual: Amount | None, reserved: Amount) -> bool:
@@ -428,11 +479,7 @@ def _exceeds(actual: Amount | None, reserved: Amount) -> bool:
 
 def _unknown(action: Action, cause: Cause, delivery: Delivery, at: Moment, rules: Rules) -> Action:
     """Nobody can say what happened: hold it, block its retries, and ask the provider's record where there is one."""
-    sent_ms = action.dispatches[-1].dispatched_at_ms
-    eligible_ms = sent_ms + rules.min_age_ms
-    can_read = rules.scheduled or (rules.by_object and bool(action.object_ids))
-    reads = can_read and cause is not Cause.KEY_REUSED
-    return replace(
+    action = replace(
         action,
         delivery=delivery,
         awaited=False,
@@ -440,6 +487,17 @@ def _unknown(action: Action, cause: Cause, delivery: Delivery, at: Moment, rules
         was_unknown=True,
         unknown_since_ms=at.now_ms,
         unknown_cause=cause,
+    )
+    return _asked_for(action, at, rules)
+
+
+def _asked_for(action: Action, at: Moment, rules: Rules) -> Action:
+    """Schedule the first read-back, or call a person where there is nothing to read."""
+    eligible_ms = action.dispatches[-1].dispatched_at_ms + rules.min_age_ms
+    can_read = rules.scheduled or (rules.by_object and bool(action.object_ids))
+    reads = can_read and action.cause is not Cause.KEY_REUSED
+    return replace(
+        action,
         eligible_at_ms=eligible_ms,
         next_readback_ms=max(at.now_ms + rules.first_ms, eligible_ms) if reads else None,
         needs_operator=not reads,

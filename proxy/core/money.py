@@ -3,11 +3,10 @@
 import re
 from typing import Final
 
-from proxy.core.adapter import Adapter, Match
-from proxy.core.facts import AmountRule, Unit
+from proxy.core.adapter import Adapter, Match, texts_of
+from proxy.core.facts import Unit
 from proxy.core.model import Amount
-from proxy.core.payload import Payload
-from proxy.core.verdict import holds
+from proxy.core.payload import Kind, Payload, flat
 
 LARGEST: Final = 2**53 - 1
 
@@ -41,38 +40,43 @@ def of_request(payload: Payload, match: Match, adapter: Adapter) -> Amount:
     rule = match.route.amount
     if rule is None or not moves(payload, match):
         return Amount()
-    currency = payload.one(rule.currency) if rule.currency else None
-    currency = currency.lower() if currency is not None and _CURRENCY.fullmatch(currency) else None
-    value = payload.one(rule.value)
-    return Amount(None if value is None else _minor(value, rule, currency, adapter), currency)
+    currency = currency_code(payload.one(rule.currency) if rule.currency else None)
+    return Amount(minor(payload.one(rule.value), rule.unit, currency, adapter), currency)
 
 
 def moves(payload: Payload, match: Match) -> bool:
-    """Does this request move anything? Where a field decides, the adapter says which."""
+    """Does this request move anything? Where a field decides, the adapter says which.
+
+    Doubt counts as yes: a field that is there twice, and a body that cannot be read, must not evade a limit.
+    """
     wanted = match.route.moves_when
-    if not wanted:
+    if payload.kind in (Kind.BYTES, Kind.MULTIPART) and payload.raw:
         return True
-    if payload.tree is not None:
-        return holds(payload.tree, wanted)
-    return all(payload.one(pointer) in _texts(want) for pointer, want in wanted.items())
+    return all(_says(payload, pointer, texts_of(want)) for pointer, want in wanted.items())
 
 
-def _texts(want: object) -> set[str]:
-    options = want if isinstance(want, list) else [want]
-    return {("true" if o else "false") if isinstance(o, bool) else str(o) for o in options}
+def _says(payload: Payload, pointer: str, wanted: set[str]) -> bool:
+    said = {text.strip().lower() for node in payload.values(pointer) for text in flat(node)}
+    return bool(said) if "*" in wanted else not said.isdisjoint({text.lower() for text in wanted})
 
 
-def _minor(value: str, rule: AmountRule, currency: str | None, adapter: Adapter) -> int | None:
-    if rule.unit is Unit.MINOR:
-        if not _INTEGER.fullmatch(value):
-            return None
-        minor = iso_minor(int(value), currency, adapter)
+def currency_code(text: str | None) -> str | None:
+    """Return an ISO 4217 code in lower case; None where the text is none."""
+    return text.lower() if text is not None and _CURRENCY.fullmatch(text) else None
+
+
+def minor(value: str | None, unit: Unit, currency: str | None, adapter: Adapter) -> int | None:
+    """Return what a text of the provider's says, in ISO 4217's minor unit; None where it says no amount."""
+    if value is None:
+        return None
+    if unit is Unit.MINOR:
+        found = iso_minor(int(value), currency, adapter) if _INTEGER.fullmatch(value) else None
     else:
         match = _DECIMAL.fullmatch(value)
         if match is None or currency is None or len(match[2] or "") > decimals(currency):
             return None
-        minor = int(match[1] + (match[2] or "").ljust(decimals(currency), "0"))
-    return minor if minor is not None and 0 < minor <= LARGEST else None
+        found = int(match[1] + (match[2] or "").ljust(decimals(currency), "0"))
+    return found if found is not None and 0 < found <= LARGEST else None
 
 
 def iso_minor(value: int, currency: str | None, adapter: Adapter) -> int | None:

@@ -6,7 +6,7 @@ the idempotency key.
 
 from typing import Final
 
-from proxy.core.http import Headers, first
+from proxy.core.http import Headers, values
 
 HOP_BY_HOP: Final = frozenset(
     {
@@ -61,8 +61,5 @@ def response_headers(headers: Headers) -> Headers:
 
 def _named_by_connection(headers: Headers) -> frozenset[bytes]:
     """Return the fields that `Connection` names as of this hop only. Framing is never among them."""
-    value = first(headers, b"connection")
-    if value is None:
-        return frozenset()
-    named = {part.strip().lower() for part in value.split(b",")}
+    named = {part.strip().lower() for value in values(headers, b"connection") for part in value.split(b",")}
     return frozenset(named - {b"close", b"keep-alive", b"content-length", b"host", b"authorization"})

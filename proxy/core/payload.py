@@ -1,11 +1,12 @@
 """A request's body as values: its canonical form (CONTRACT 2.2), its fields by name, and its values by JSON pointer.
 
 Two bodies are the same payload exactly where their canonical forms are equal. Nothing here guesses: what cannot be
-read as its content type says counts as bytes.
+read as its content type says counts as bytes. Longer than 300 lines: three kinds of body, one notion of what is equal.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
@@ -37,6 +38,9 @@ class Members(tuple[tuple[str, "Node"], ...]):
     __slots__ = ()
 
 
+UNNAMED: Final = "(another field)"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-\[\]]{0,63}")
+
 Node = None | bool | str | Number | list["Node"] | Members
 
 _DECODER: Final = json.JSONDecoder(
@@ -62,31 +66,32 @@ class Payload(Struct, frozen=True):
             case Kind.FORM:
                 pairs = [p for p in self.pairs if _form_pointer(p[0]) not in volatile]
                 if not any("[]" in name for name, _ in pairs):
-                    pairs.sort(key=lambda pair: pair[0])  # Stable: the order among equal names is a value.
+                    pairs.sort(key=lambda pair: _raw(pair[0]))  # Stable: the order among equal names is a value.
                 return b"form\0" + b"\0".join(_utf8(part) for pair in pairs for part in pair)
             case Kind.JSON:
                 out = bytearray(b"json\0")
                 _write(self.tree, out, "", frozenset(volatile))
                 return bytes(out)
             case Kind.MULTIPART:
-                return b"multipart\0" + b"\0".join(_utf8(part) for pair in self.pairs for part in pair)
+                pairs = [p for p in self.pairs if _form_pointer(p[0]) not in volatile]
+                return b"multipart\0" + b"\0".join(_utf8(part) for pair in pairs for part in pair)
             case Kind.BYTES:
                 return b"bytes\0" + self.raw
 
     def fields(self, volatile: tuple[str, ...] = ()) -> dict[str, bytes]:
-        """Return the canonical bytes of each top-level field, for naming what differs."""
+        """Return the canonical bytes of each top-level field, for naming what differs: names, and never values."""
         out: dict[str, bytes] = {}
         match self.kind:
             case Kind.FORM | Kind.MULTIPART:
-                for name, value in self.pairs:
+                for name, value in sorted(self.pairs, key=lambda pair: _raw(pair[0])):
                     if _form_pointer(name) not in volatile:
-                        out[name] = out.get(name, b"") + b"\0" + _utf8(value)
+                        _add(out, name, _utf8(value))
             case Kind.JSON if isinstance(self.tree, Members):
-                for name, node in self.tree:
+                for name, node in sorted(self.tree, key=lambda member: member[0]):
                     if f"/{_escape(name)}" not in volatile:
-                        piece = bytearray(out.get(name, b""))
+                        piece = bytearray()
                         _write(node, piece, f"/{_escape(name)}", frozenset(volatile))
-                        out[name] = bytes(piece)
+                        _add(out, name, bytes(piece))
             case _:
                 out["body"] = self.canonical(volatile)
         return out
@@ -114,8 +119,8 @@ def read(headers: Headers, body: bytes) -> Payload:
         return Payload(Kind.BYTES, body)
     declared = (first(headers, b"content-type") or b"").decode("latin-1")
     media = declared.partition(";")[0].strip().lower()
-    if media == "application/x-www-form-urlencoded":
-        return _read_form(body)
+    if media == "application/x-www-form-urlencoded" and (b"=" in body or not body):
+        return _read_form(body)  # Without any `=` it is something else, and its text is nobody's name.
     if media == "application/json" or media.endswith("+json"):
         tree = parse_json(body)
         return Payload(Kind.BYTES, body) if tree is INVALID else Payload(Kind.JSON, body, tree=tree)
@@ -130,6 +135,8 @@ class _Invalid:
 
 INVALID: Final = _Invalid()
 NESTING: Final = 200
+_QUOTE: Final = ord('"')
+_NO_SYNTAX: Final = bytes(set(range(256)) - set(b'"[]{}'))
 
 
 def parse_json(body: bytes) -> "object":
@@ -138,24 +145,24 @@ def parse_json(body: bytes) -> "object":
     Nested deeper than NESTING it is INVALID: the walks below are recursive, and no provider's API comes near.
     """
     try:
-        text = body.decode("utf-8")
-        if text.count("[") + text.count("{") > NESTING and _nesting(text) > NESTING:
+        if body.count(b"[") + body.count(b"{") > NESTING and _nests_too_deep(body):
             return INVALID
-        return _DECODER.decode(text)
+        return _DECODER.decode(body.decode("utf-8"))
     except (ValueError, RecursionError):
         return INVALID
 
 
-def _nesting(text: str) -> int:
-    """Return how deep brackets nest, those in strings counted too: an upper bound, and a cheap one."""
-    depth = deepest = 0
-    for char in text:
-        if char in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif char in "]}":
-            depth -= 1
-    return deepest
+def _nests_too_deep(body: bytes) -> bool:
+    """Are brackets nested deeper than NESTING? Those in strings are text."""
+    depth, text = 0, False
+    for char in body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_SYNTAX):
+        if char == _QUOTE:
+            text = not text
+        elif not text:
+            depth += 1 if char in b"[{" else -1
+            if depth > NESTING:
+                return True
+    return False
 
 
 def walk(node: "object", pointer: str) -> Iterator[Node]:
@@ -202,10 +209,7 @@ def plain(node: Node) -> bytes:
 
 
 def _read_form(body: bytes) -> Payload:
-    try:
-        pairs = parse_qsl(body.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape")
-    except ValueError:
-        return Payload(Kind.BYTES, body)
+    pairs = parse_qsl(body.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape")
     return Payload(Kind.FORM, body, pairs=tuple(pairs))
 
 
@@ -294,7 +298,16 @@ def _escape(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1")
 
 
+def _add(out: dict[str, bytes], name: str, data: bytes) -> None:
+    """Add a field. What is no plain name may be a value in a name's place, and is not shown."""
+    name = name if _NAME.fullmatch(name) else UNNAMED
+    out[name] = out.get(name, b"") + b"\0" + data
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _utf8(text: str) -> bytes:
     """Encode for comparison. The length in front keeps two fields from running into one another."""
-    data = text.encode("utf-8", "surrogateescape")
-    return b"%d:" % len(data) + data
+    return b"%d:" % len(_raw(text)) + _raw(text)

@@ -46,13 +46,15 @@ class Quoting:
             value = text_of(next(walk(tree, pointer), None))
             if value is not None:
                 self._facts[name] = value
-        currency = text_of(next(walk(tree, quote.currency), None)) if quote.currency else None
-        currency = self.amount.currency or (currency.lower() if currency is not None else None)
-        minor = self.amount.minor
-        if minor is None:
-            minor = _remaining(tree, quote)
-            minor = None if minor is None else money.iso_minor(minor, currency, self._adapter)
-        self.amount = Amount(minor, currency)
+        read = text_of(next(walk(tree, quote.currency), None)) if quote.currency else None
+        currency = self.amount.currency or money.currency_code(read)
+        said = self.amount.minor
+        theirs = _remaining(tree, quote) if said is None else said
+        if theirs is not None and (said is None or self.amount.currency is None):
+            theirs = money.iso_minor(theirs, currency, self._adapter)  # Only its currency says what unit it is in.
+        if said is not None and theirs is None:
+            self._left.clear()  # The request says an amount that the currency does not have: nothing stands for it.
+        self.amount = Amount(theirs, currency)
 
 
 def _remaining(tree: object, quote: Quote) -> int | None:

@@ -6,26 +6,27 @@ looks like ours is a candidate, never found. Longer than 300 lines: one conversa
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from proxy.core.adapter import Adapter
+from proxy.core.adapter import Adapter, holds
 from proxy.core.durations import parse_ms
 from proxy.core.events import Absent, Candidates, Finding, Found, Several, Unreadable
 from proxy.core.facts import Read, ReadKind, Route
 from proxy.core.http import Answered, Integrity
 from proxy.core.identity import message_field
 from proxy.core.model import Action
-from proxy.core.payload import INVALID, Node, text_of, walk
-from proxy.core.verdict import Accepted, holds, of_object, reply_of, tree_of
+from proxy.core.payload import INVALID, text_of, walk
+from proxy.core.verdict import Accepted, Rejected, of_object, reply_of, tree_of
 
 PAGES_MOST: Final = 200
 TYPES_MOST: Final = 20  # Stripe takes at most 20 event types in one query; more, and none are named.
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
+_NO_SEGMENTS: Final = frozenset({"", ".", ".."})  # They would lead elsewhere.
 SKEW_MS: Final = 60_000  # How far the provider's clock may be from ours.
 
 Digests = Callable[[bytes], tuple[str, ...]]
@@ -47,10 +48,21 @@ class _List(Struct):
     query: list[tuple[str, str]]
     since_ms: int
     items: list[object] = []
+    digests: list[str] = []  # Of the page that each item stands on.
     pages: int = 0
     cursor: str | None = None
     done: bool = False
     broken: str = ""
+
+
+class _Named(Struct, frozen=True):
+    """An item that bears our key, and the object that it names. `type`, `request`: the item's own, where it says."""
+
+    thing: object
+    object_id: str
+    type: str | None
+    request: str | None
+    digest: str
 
 
 class _One(Struct):
@@ -113,6 +125,7 @@ class Inquiry:
             return
         page = items[0]
         listing.items += page
+        listing.digests += [reply_of(answered, self._adapter).digest] * len(page) if answered is not None else []
         listing.pages += 1
         cursor = listing.read.cursor
         more = cursor is not None and next(walk(tree, cursor.more), None) is True
@@ -180,7 +193,7 @@ class Inquiry:
         asking = [s.route for s in self._subjects if read in (self._adapter.doc.read[n] for n in s.route.readback)]
         if any(not route.events for route in asking):
             return []
-        return sorted({event for route in asking for event in route.events})
+        return sorted({event for route in asking for event in (*route.events, *route.failed_events)})
 
     def _plan_details(self) -> None:
         """Ask for likely messages in full, once the lists are read."""
@@ -232,32 +245,47 @@ class Inquiry:
 
     def _by_identity(self, subject: Subject) -> Finding:
         """An item that names our key. Events of other objects under the same key belong to the same action."""
-        key = subject.action.identity.idempotency_key
-        own: dict[str, object] = {}  # Newest first, so what stays is the oldest: the object as it was created.
+        own: dict[str, list[_Named]] = {}  # Newest first: the last is the object as it was created.
         others: list[str] = []
         broken = ""
         for listing in self._lists_of(subject, ReadKind.SCAN):
             broken = broken or listing.broken
-            for item in listing.items:
-                if key is None or text_of(next(walk(item, listing.read.identity), None)) != key:
+            for named, kind in self._bearing_our_key(subject, listing):
+                if not named.object_id:
                     continue
-                if not self._agrees(item, subject):
-                    continue
-                thing = next(walk(item, listing.read.object), item) if listing.read.object else item
-                kind = text_of(next(walk(thing, listing.read.object_type), None)) if listing.read.object_type else None
-                if subject.route.object in ("", kind):
-                    own[_id(thing, listing.read)] = thing
+                if subject.route.object in ("", kind) and _tells(named, subject.route):
+                    own.setdefault(named.object_id, []).append(named)
                 else:
-                    others.append(_id(thing, listing.read))
-        own.pop("", None)
+                    others.append(named.object_id)
         if len(own) > 1 and subject.route.object:
             return Several(tuple(own))
         if own:
-            object_id, thing = list(own.items())[-1]
-            return self._found(subject, object_id, thing, "")
+            return self._of_one(subject, list(own.values())[-1])
         if broken:
             return Unreadable(broken)
         return Candidates(tuple(dict.fromkeys(others))) if others else Absent()
+
+    def _bearing_our_key(self, subject: Subject, listing: _List) -> Iterator[tuple[_Named, str | None]]:
+        """Yield each item of a list that names our key, with the type of the object that it is about."""
+        read, key = listing.read, subject.action.identity.idempotency_key
+        for item, digest in zip(listing.items, listing.digests, strict=True):
+            if key is None or _text(item, read.identity) != key or not self._agrees(item, subject):
+                continue
+            thing = next(walk(item, read.object), item) if read.object else item
+            named = _Named(thing, _id(thing, read), _text(item, read.type), _text(item, read.request), digest)
+            yield named, _text(thing, read.object_type)
+
+    def _of_one(self, subject: Subject, named: list[_Named]) -> Finding:
+        """Judge one object as it was created, or as failed where the same request says that it came to nothing.
+
+        What the provider did to it later, by itself or asked by another request, is not what was asked for.
+        """
+        born = named[-1]
+        for item in named:
+            same = item is born or (item.request is not None and item.request == born.request)
+            if same and item.type in subject.route.failed_events:
+                return self._found(subject, item.object_id, item.thing, item.digest, failed=True)
+        return self._found(subject, born.object_id, born.thing, born.digest)
 
     def _by_object(self, subject: Subject) -> Finding:
         """The object itself, by an ID that we were given."""
@@ -273,18 +301,19 @@ class Inquiry:
             return Absent()
         if not self._agrees(one.tree, subject):
             return Absent()
-        return self._found(subject, text_of(next(walk(one.tree, "/id"), None)) or "", one.tree, one.digest)
+        return self._found(subject, _text(one.tree, "/id") or "", one.tree, one.digest)
 
-    def _found(self, subject: Subject, object_id: str, thing: object, digest: str) -> Finding:
+    def _found(self, subject: Subject, object_id: str, thing: object, digest: str, *, failed: bool = False) -> Finding:
         """Identity alone does not do: what differs from the request in amount, currency or target is a candidate."""
         for pointer, fact in subject.route.same.items():
-            want = subject.action.identity.facts.get(fact)
-            have = text_of(next(walk(thing, pointer), None))
+            want, have = subject.action.identity.facts.get(fact), _text(thing, pointer)
             if want is not None and have is not None and want.lower() != have.lower():
                 return Candidates((object_id,))
-        verdict = of_object(thing, subject.route)
+        verdict = Rejected() if failed else of_object(thing, self._adapter, subject.route)
         if isinstance(verdict, Accepted):
-            verdict = Accepted((object_id,) if object_id else verdict.object_ids, amount=verdict.amount)
+            # Where the route declares no type of object, what the record shows may be another one, with its own amount.
+            amount = verdict.amount if subject.route.object else None
+            verdict = Accepted((object_id,) if object_id else verdict.object_ids, amount=amount)
         return Found(verdict, digest)
 
     def _by_likeness(self, subject: Subject) -> Finding:
@@ -300,7 +329,7 @@ class Inquiry:
 
     def _alike(self, subject: Subject, item: object) -> bool:
         facts = subject.action.identity.facts
-        pairs = [(facts.get(f), text_of(next(walk(item, p), None))) for p, f in subject.route.same.items()]
+        pairs = [(facts.get(f), _text(item, p)) for p, f in subject.route.same.items()]
         known = [(want, have) for want, have in pairs if want is not None]
         return bool(known) and all(have is not None and want.lower() == have.lower() for want, have in known)
 
@@ -309,24 +338,25 @@ class Inquiry:
     def _by_content(self, subject: Subject) -> Finding:
         """Exactly one message for each of ours, every field equal, inside the dispatch window, and no twin of ours."""
         messages = subject.action.identity.content
-        found: list[str] = []
-        broken, likely = "", []
+        found: dict[str, str] = {}
+        broken, likely = "", {}
         for listing in self._lists_of(subject, ReadKind.CONTENT):
             broken = broken or listing.broken
             for item in self._likely(subject, listing):
-                one = self._ones[fill(listing.read.detail, {"object": _id(item, listing.read)}) or ""]
-                broken = broken or one.broken
-                likely.append((_id(item, listing.read), one.tree))
+                one = self._ones.get(fill(listing.read.detail, {"object": _id(item, listing.read)}) or "")
+                if one is not None:
+                    broken = broken or one.broken
+                    likely[_id(item, listing.read)] = one
         if not messages or broken:
             return Unreadable(broken) if broken else Absent()
         for message in messages:
-            equal = [i for i, tree in likely if tree is not INVALID and self._equal(subject, message, tree)]
+            equal = {i: one.digest for i, one in likely.items() if self._equal(subject, message, one.tree, whole=True)}
             wanted = sum(1 for other in messages if other == message)
             verifiable = set(message) <= set(subject.route.content)
             if len(equal) != wanted or subject.twins or not verifiable:
-                return Candidates(tuple(i for i, _ in likely)) if likely else Absent()
-            found += [i for i in equal if i not in found]
-        return Found(Accepted(tuple(found)))
+                return Candidates(tuple(likely)) if likely else Absent()
+            found |= equal
+        return Found(Accepted(tuple(found)), next(iter(found.values())) if len(found) == 1 else "")
 
     def _likely(self, subject: Subject, listing: _List) -> list[object]:
         first, last = subject.action.dispatches[0], subject.action.dispatches[-1]
@@ -334,16 +364,20 @@ class Inquiry:
         for item in listing.items:
             made_ms = created_ms(item, listing.read.created)
             inside = made_ms is not None and first.dispatched_at_ms - SKEW_MS <= made_ms <= last.harvest_ms + SKEW_MS
-            if inside and any(self._equal(subject, m, item) for m in subject.action.identity.content):
+            if inside and any(self._equal(subject, m, item, whole=False) for m in subject.action.identity.content):
                 out.append(item)
         return out
 
-    def _equal(self, subject: Subject, message: Mapping[str, str], tree: object) -> bool:
-        """Does the record equal the message in every field that the record shows?"""
+    def _equal(self, subject: Subject, message: Mapping[str, str], tree: object, *, whole: bool) -> bool:
+        """Does the record equal the message? A list shows less than the item in full (`whole`), which decides."""
+        if tree is INVALID:
+            return False
         for name, pointer in subject.route.content.items():
             shown = list(walk(tree, pointer))
             if not shown:
-                continue  # A list shows less than the item in full; the item decides.
+                if whole and name in message:
+                    return False  # A body that the record does not show may be any.
+                continue
             if name in message:
                 if message[name] not in self._digests(message_field(shown[0])):
                     return False
@@ -352,14 +386,23 @@ class Inquiry:
         return True
 
     def _agrees(self, item: object, subject: Subject) -> bool:
-        """Does the record say of itself that it is of the action's account and mode?"""
+        """Does the record agree with the action's account and mode, in what it says of them?
+
+        What is left of a deleted object says nothing; it was read with the credential of that account.
+        """
         account = self._adapter.doc.account
         mode = subject.action.identity.account.partition("/")[0]
-        wanted = account.agree.get(mode) if account is not None else None
-        return wanted is None or holds(item, wanted)
+        wanted = account.agree.get(mode, {}) if account is not None else {}
+        said = {pointer: want for pointer, want in wanted.items() if any(True for _ in walk(item, pointer))}
+        return holds(item, said)
 
 
 # ── Parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tells(named: _Named, route: Route) -> bool:
+    """Does an item of this type say whether the action came to be? An update of a declined invoice, say, does not."""
+    return named.type is None or not route.events or named.type in (*route.events, *route.failed_events)
 
 
 def _readable(answered: Answered | None) -> object:
@@ -389,11 +432,11 @@ def _object_path(subject: Subject) -> str | None:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str | None:
-    """Fill a template; None where a value is missing. In a path the values are percent-encoded."""
+    """Fill a template; None where a value is missing. In a path the values are percent-encoded, each one segment."""
     names = _PLACE.findall(template)
-    if any(name not in values for name in names):
-        return None
     path = template.startswith("/")
+    if any(name not in values or (path and values[name] in _NO_SEGMENTS) for name in names):
+        return None
     return _PLACE.sub(lambda m: quote(values[m[1]], safe="") if path else values[m[1]], template)
 
 
@@ -406,17 +449,20 @@ def _target(listing: _List) -> str:
 
 
 def _id(item: object, read: Read) -> str:
-    return text_of(next(walk(item, read.object_id), None)) or ""
+    return _text(item, read.object_id) or ""
+
+
+def _text(item: object, pointer: str) -> str | None:
+    return text_of(next(walk(item, pointer), None)) if pointer else None
 
 
 def created_ms(item: object, pointer: str) -> int | None:
     """Return when the provider says an item was made: from seconds since the epoch, or from RFC 3339 text."""
-    node: Node = next(walk(item, pointer), None) if pointer else None
-    text = text_of(node)
+    text = _text(item, pointer)
     if text is None:
         return None
     if text.isdecimal():
-        return int(text) * 1000
+        return int(text) * 1000 if len(text) <= 12 else None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -9,8 +9,10 @@ import zlib
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from proxy.core.adapter import Adapter
+from proxy.core import money
+from proxy.core.adapter import Adapter, holds
 from proxy.core.facts import Means, Outcome, Route
 from proxy.core.http import Answered, Integrity, Response, Silence, first, values
 from proxy.core.model import Amount, Cause
@@ -100,9 +102,9 @@ def of_dispatch(answered: Answered, adapter: Adapter, route: Route, *, keyed: bo
         return Unclear(Cause.UNRECOGNISED_RESPONSE)
     rule = _rule(response, tree, adapter.doc.outcome, keyed=keyed)
     if rule is not None:
-        return _by_rule(rule, response, tree, route)
+        return _by_rule(rule, response, tree, adapter, route)
     if success:
-        return _success(response, tree, route)
+        return _success(response, tree, adapter, route)
     if adapter.doc.mark is None and response.status in DEFINITE_WITHOUT_FACTS and tree is not INVALID:
         return Rejected()
     return Unclear(Cause.UNRECOGNISED_RESPONSE)
@@ -119,11 +121,11 @@ def of_replay(answered: Answered, adapter: Adapter, route: Route) -> Verdict:
     return verdict
 
 
-def of_object(tree: "object", route: Route) -> Accepted | Rejected:
+def of_object(tree: "object", adapter: Adapter, route: Route) -> Accepted | Rejected:
     """Judge an object of the provider's own record by the same terminal rule as a response."""
     if route.failed_when and holds(tree, route.failed_when):
         return Rejected()
-    return Accepted(object_ids=_ids(tree, "/id"), amount=amount_of_object(tree, route))
+    return Accepted(object_ids=_ids(tree, "/id"), amount=amount_of_object(tree, adapter, route))
 
 
 def tree_of(response: Response) -> "object":
@@ -138,17 +140,17 @@ def tree_of(response: Response) -> "object":
         body = inflate.decompress(response.body, DECODED_BYTES)
     except zlib.error:
         return INVALID
-    return parse_json(body) if inflate.eof else INVALID
+    return parse_json(body) if inflate.eof and not inflate.unused_data else INVALID
 
 
-def amount_of_object(tree: "object", route: Route) -> Amount | None:
+def amount_of_object(tree: "object", adapter: Adapter, route: Route) -> Amount | None:
     """Return what the object says was moved, in minor units; None where it does not say."""
-    if route.amount is None:
+    rule = route.amount
+    if rule is None or not rule.moved:
         return None
-    value, currency = (_one(tree, pointer) for pointer in ("/amount", "/currency"))
-    if value is None or not value.isdecimal() or currency is None or int(value) >= 2**53:
-        return None
-    return Amount(int(value), currency.lower())
+    currency = money.currency_code(_one(tree, rule.moved_currency))
+    minor = money.minor(_one(tree, rule.moved), rule.unit, currency, adapter)
+    return None if minor is None or currency is None else Amount(minor, currency)
 
 
 def is_marked(response: Response, tree: "object", adapter: Adapter) -> bool:
@@ -194,13 +196,13 @@ def _rule(response: Response, tree: "object", rules: tuple[Outcome, ...], *, key
     return None
 
 
-def _by_rule(rule: Outcome, response: Response, tree: "object", route: Route) -> Verdict:
+def _by_rule(rule: Outcome, response: Response, tree: "object", adapter: Adapter, route: Route) -> Verdict:
     match rule.means:
         case Means.ACCEPTED:
-            return _success(response, tree, route)
+            return _success(response, tree, adapter, route)
         case Means.PARTIAL:
-            found = _success(response, tree, route)
-            return Accepted(found.object_ids, partial=True) if isinstance(found, Accepted) else found
+            found = _success(response, tree, adapter, route)
+            return replace(found, partial=True) if isinstance(found, Accepted) else found
         case Means.REJECTED_BEFORE_EXECUTION:
             return Rejected(before_execution=True)
         case Means.REJECTED:
@@ -219,37 +221,30 @@ def _by_rule(rule: Outcome, response: Response, tree: "object", route: Route) ->
             return Unclear(Cause.NON_TERMINAL, delivered=True, object_ids=_ids(tree, route.object_id or "/id"))
 
 
-def _success(response: Response, tree: "object", route: Route) -> Verdict:
+def _success(response: Response, tree: "object", adapter: Adapter, route: Route) -> Verdict:
     """A whole, marked 2xx: accepted, if it is what the route says its success looks like."""
     if not route.object_id:
         if tree is INVALID and response.body and b"json" in (first(response.headers, b"content-type") or b""):
             return Unclear(Cause.MALFORMED_RESPONSE, delivered=True)
         return Accepted(object_ids=_ids(tree, "/id"))
-    kind = _one(tree, "/object")
-    if route.object and kind is not None and kind in route.answers_with:
-        return Accepted()  # An older spelling of the operation answers with another object: it did happen.
     object_ids = _ids(tree, route.object_id)
     if not object_ids:
         return Unclear(Cause.MALFORMED_RESPONSE, delivered=True)
+    if route.object and _one(tree, "/object") in route.answers_with:
+        return Accepted()  # An older spelling of the operation answers with another object: it did happen.
     if route.failed_when and holds(tree, route.failed_when):
         return Rejected()  # The object was created as failed: it never came to be.
-    return Accepted(object_ids, amount=amount_of_object(tree, route))
-
-
-def holds(tree: "object", wanted: dict[str, bool | int | str | list[bool | int | str]]) -> bool:
-    """Does the tree have one of the wanted values at every pointer? `"*"` stands for any value but null."""
-    return tree is not INVALID and all(_has(tree, pointer, want) for pointer, want in wanted.items())
-
-
-def _has(tree: "object", pointer: str, want: bool | int | str | list[bool | int | str]) -> bool:
-    options = want if isinstance(want, list) else [want]
-    texts = {("true" if o else "false") if isinstance(o, bool) else str(o) for o in options}
-    return any((node is not None and "*" in texts) or text_of(node) in texts for node in walk(tree, pointer))
+    return Accepted(object_ids, amount=amount_of_object(tree, adapter, route))
 
 
 def _ids(tree: "object", pointer: str) -> tuple[str, ...]:
-    """Return the IDs at a pointer; none where one of them is not a non-empty string."""
-    found = list(walk(tree, pointer)) if tree is not INVALID else []
+    """Return the IDs at a pointer; none where one of them is missing, or is not a non-empty string."""
+    if tree is INVALID:
+        return ()
+    found = list(walk(tree, pointer))
+    items, each, _ = pointer.rpartition("/*")
+    if each and len(found) != sum(1 for _ in walk(tree, items + each)):
+        return ()
     if not all(isinstance(n, str) and not isinstance(n, Number) and 0 < len(n) <= 255 for n in found):
         return ()
     return tuple(str(n) for n in found)

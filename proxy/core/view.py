@@ -34,7 +34,9 @@ def last_safe_replay_ms(action: Action, adapter: Adapter | None) -> int | None:
 
 
 def retry_of(action: Action) -> Retry:
-    """Return what may be done about the action now."""
+    """Return what may be done about the action now: of a refused one, what its answer said."""
+    if isinstance(action.delivery, NotDispatched):
+        return Retry.NEVER
     match action.status:
         case Status.FAILED if not action.contradicted:
             return Retry.SAFE if may_be_sent_again(action) else Retry.NEW_RUN

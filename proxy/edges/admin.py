@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from proxy.core import view
 from proxy.core.adapter import Adapter
 from proxy.core.answers import KINDS, Code
 from proxy.core.limits import Limit
+from proxy.core.model import Grade, Status
 from proxy.core.records import Filter, Reservation
 from proxy.engine import Engine
 from proxy.ports import Forgotten, StoreUnavailable
@@ -19,8 +19,12 @@ from proxy.reconciler import Reconciler, Refused
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MOST: Final = 200
+_RAISED: Final = {404: "not_found", 405: "not_found", 413: "body_too_large"}
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
-_log = structlog.get_logger(__name__)
+_VALUES: Final = {
+    "status": (*(status.value for status in Status), "unknown"),
+    "grade": tuple(grade.value for grade in Grade),
+}
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -70,7 +74,7 @@ class Admin:
         adapters: Mapping[str, Adapter],
         limits: tuple[Limit, ...],
         tokens: Tokens,
-        proxy_base: str,
+        proxy_base: Callable[[], str],
     ) -> None:
         self._engine = engine
         self._store = engine.applier.store
@@ -101,7 +105,7 @@ class Admin:
             person = self._tokens.of(request.headers.get("Authorization"))
             if person is None:
                 return _json({"code": "unauthorized", "message": "A token is needed: Authorization: Bearer …"}, 401)
-            if request.method != "GET" and not person.operator:
+            if request.method not in ("GET", "HEAD") and not person.operator:
                 raise Failed(403, "forbidden", f"{person.name} is a viewer and may not change anything.")
             return await handler(request)
         except Failed as failed:
@@ -115,7 +119,7 @@ class Admin:
             kind = KINDS[Code.STORE_UNAVAILABLE]
             return _json({"code": "store_unavailable", "message": "The store does not answer now."}, kind.status)
         except web.HTTPException as raised:
-            return _json({"code": "not_found", "message": raised.reason}, raised.status)
+            return _json({"code": _RAISED.get(raised.status, "bad_request"), "message": raised.reason}, raised.status)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
         chosen, cursor, limit = _query(request.query)
@@ -161,7 +165,7 @@ class Admin:
         return _json({"data": rows})
 
     def _row(self, action: Any, shape: Callable[[Any, Adapter | None, str], view.View]) -> view.View:
-        return shape(action, self._adapters.get(action.identity.provider), self._base)
+        return shape(action, self._adapters.get(action.identity.provider), self._base())
 
 
 def _query(query: "Mapping[str, str]") -> tuple[Filter, str | None, int]:
@@ -169,11 +173,14 @@ def _query(query: "Mapping[str, str]") -> tuple[Filter, str | None, int]:
     known = {*Filter.__struct_fields__, "cursor", "limit"}
     for name in query:
         if name not in known:
-            raise Failed(400, "bad_request", f"There is no filter {name!r}; there are {', '.join(sorted(known))}.")
+            raise Failed(400, "bad_request", f"There is no such filter; there are {', '.join(sorted(known))}.")
     limit = query.get("limit", str(LIMIT_DEFAULT))
     if not limit.isdecimal() or not 1 <= int(limit) <= LIMIT_MOST:
         raise Failed(400, "bad_request", f"limit is 1 to {LIMIT_MOST}.")
     values: dict[str, Any] = {name: query[name] for name in Filter.__struct_fields__ if query.get(name)}
+    for name, known_values in _VALUES.items():
+        if name in values and values[name] not in known_values:
+            raise Failed(400, "bad_request", f"{name} is one of {', '.join(known_values)}.")
     for name in ("needs_operator", "contradicted"):
         if name in values:
             if values[name] not in _FLAGS:

@@ -8,32 +8,43 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from proxy import __version__
 from proxy.core.events import Moment
 from proxy.core.limits import Limit
-from proxy.core.model import Action
+from proxy.core.model import Action, Source
+from proxy.edges import logs
 from proxy.ports import ExposureRow, LimitUse
 
 TYPES_MOST: Final = 200
 _SHARED: Final = "State shared by all instances and equal on each: use max by, never sum."
+_FINDINGS: Final = ("found", "several", "candidates", "absent", "unreadable")
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _CERTAINTY: Final = (1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400, 259_200)
 
 
 class Metrics:
-    """The registry, and the Meter port on it."""
+    """The registry, and the Meter port on it.
 
-    def __init__(self, providers: Iterable[str]) -> None:
+    `providers` are exported at 0 from the start, and so are `types`: (provider, route's type).
+    """
+
+    def __init__(self, providers: Iterable[str], types: Iterable[tuple[str, str]] = ()) -> None:
+        # A series more for each, which CONTRACT 6 does not name.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._types: set[str] = set()
         self._providers = tuple(providers)
+        self._unknown_of: set[tuple[str, str]] = set()
+        self._held_in: set[tuple[str, str]] = set()
         self._counters()
         self._gauges()
         self._durations()
         for provider in self._providers:
             self._zero(provider)
+        for provider, kind in types:
+            self._zero_type(provider, self.type_label(kind))
 
     def _counters(self) -> None:
         self.actions = self._counter(
@@ -145,10 +156,19 @@ class Metrics:
 
     def _zero(self, provider: str) -> None:
         """Export a provider that is known, before anything has happened."""
-        for counter in (self.stored_answers, self.late_responses):
+        for counter in (self.stored_answers, self.late_responses, self.upstream_seconds):
             counter.labels(provider)
+        for result in _FINDINGS:
+            self.readbacks.labels(provider, result)
+        for source in Source:
+            self.settlement.labels(provider, source.value)
         for gauge in (self.unpriced, self.oldest, self.needs_operator, self.contradicted, self.window_closing):
             gauge.labels(provider).set(0)
+
+    def _zero_type(self, provider: str, kind: str) -> None:
+        self._unknown_of.add((provider, kind))
+        self.unknown.labels(provider, kind).set(0)
+        self.retries_blocked.labels(provider, kind)
 
     def type_label(self, route_type: str) -> str:
         """Return the route's type as a label; past 200 of them, `other`."""
@@ -162,6 +182,7 @@ class Metrics:
 
     def action(self, action: Action) -> None:
         """An action came to a new status."""
+        logs.action_line(action)
         ident, cause = action.identity, action.cause
         self.actions.labels(
             ident.provider, self.type_label(ident.route), action.status.value, cause.value if cause is not None else ""
@@ -181,6 +202,7 @@ class Metrics:
 
     def settled(self, action: Action, moment: Moment) -> None:
         """An unknown action was settled."""
+        logs.settled_line(action)
         if action.unknown_since_ms is not None and action.settled_by is not None:
             took_s = max(0, moment.now_ms - action.unknown_since_ms) / 1000
             self.settlement.labels(action.identity.provider, action.settled_by.source.value).observe(took_s)
@@ -207,12 +229,10 @@ class Metrics:
         now_ms: int,
     ) -> None:
         """Take over what was read from the store."""
-        self.unknown.clear()
-        for (provider, kind), count in Tally(
-            (a.identity.provider, self.type_label(a.identity.route)) for a in unknown
-        ).items():
-            self.unknown.labels(provider, kind).set(count)
-        self.exposure.clear()
+        counts = Tally((a.identity.provider, self.type_label(a.identity.route)) for a in unknown)
+        self._unknown_of |= set(counts)  # What was there once goes back to 0: a series that ends alarms nobody.
+        for provider, kind in self._unknown_of:
+            self.unknown.labels(provider, kind).set(counts[provider, kind])
         held: Tally[tuple[str, str]] = Tally()
         unpriced: Tally[str] = Tally()
         for row in exposure:
@@ -220,8 +240,9 @@ class Metrics:
                 unpriced[row.provider] += row.actions
             else:
                 held[row.provider, row.currency] += row.amount
-        for (provider, currency), amount in held.items():
-            self.exposure.labels(provider, currency).set(amount)
+        self._held_in |= set(held)
+        for provider, currency in self._held_in:
+            self.exposure.labels(provider, currency).set(held[provider, currency])
         for provider in {*self._providers, *(a.identity.provider for a in (*unknown, *contradicted))}:
             self.unpriced.labels(provider).set(unpriced[provider])
             since = [a.unknown_since_ms or 0 for a in unknown if a.identity.provider == provider]

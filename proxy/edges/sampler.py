@@ -50,21 +50,23 @@ class Sampler:
             await asyncio.sleep(EVERY_S if self.answers else 1.0)
 
     async def sample(self) -> None:
-        """Read once. Raises StoreUnavailable."""
+        """Read once, all before any of it is shown. Raises StoreUnavailable."""
         unknown = await self._all(Filter(status="denied_unresolved"))
         contradicted = await self._all(Filter(contradicted=True))
+        exposure, due = await self._store.exposure(), await self._store.due_count()
+        asked = [Reservation(limit.name, limit.period, limit.cap, 0) for limit in self._limits.values()]
+        uses = await self._store.limit_use(asked)
         now_ms = self._clock.store_ms()
         self._metrics.sample(
             unknown=unknown,
             needs_operator=[action for action in unknown if action.needs_operator],
             contradicted=contradicted,
             closing=[action for action in unknown if self._closes_soon(action, now_ms)],
-            exposure=await self._store.exposure(),
-            due=await self._store.due_count(),
+            exposure=exposure,
+            due=due,
             now_ms=now_ms,
         )
-        asked = [Reservation(limit.name, limit.period, limit.cap, 0) for limit in self._limits.values()]
-        self._metrics.sample_limits(self._limits, await self._store.limit_use(asked))
+        self._metrics.sample_limits(self._limits, uses)
 
     async def _all(self, chosen: Filter) -> list[Action]:
         out: list[Action] = []

@@ -4,12 +4,17 @@ Longer than 300 lines because the ways of one request belong side by side: whoev
 `core/second` and this.
 """
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, assert_never
+from weakref import WeakValueDictionary
 
 from proxy.core import answers, identity
 from proxy.core.answers import Code
-from proxy.core.events import Folded, Redispatched, Suspected, Unsendable
+from proxy.core.events import Folded, Lost, Redispatched, Suspected, Unsendable
 from proxy.core.http import Answered, Integrity, Response, Unsent
+from proxy.core.lifecycle import step
 from proxy.core.limits import Undeterminable
 from proxy.core.model import Action, Cause, Status
 from proxy.core.readback import fill
@@ -20,9 +25,10 @@ from proxy.engine.asking import Answer, Asker, Refusal
 from proxy.engine.dispatching import EVENT_ENCODER, RESPONSE_DECODER, Live, Outcome
 from proxy.engine.drafting import Draft
 from proxy.engine.making import Maker
+from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Reader, credential_headers
 from proxy.engine.sending import Sender
-from proxy.ports import Committed, Conflict, Exhausted, Observation, Spool, SpoolFull, Stored, StoreUnavailable, Vault
+from proxy.ports import Committed, Conflict, Exhausted, Observation, Stored, StoreUnavailable, Vault
 
 ROUNDS: Final = 64  # Each round somebody else's write went through.
 READ_MS: Final = 10_000
@@ -49,7 +55,7 @@ class Admission:
         answering: Answering,
         reader: Reader,
         vault: Vault,
-        spool: Spool,
+        notebook: Notebook,
     ) -> None:
         self._applier = applier
         self._store = applier.store
@@ -59,7 +65,8 @@ class Admission:
         self._answering = answering
         self._reader = reader
         self._vault = vault
-        self._spool = spool
+        self._notebook = notebook
+        self._folding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, draft: Draft, asker: Asker) -> Answer:
         """Carry a request to its answer. Raises Refusal and StoreUnavailable; then nothing of it was sent."""
@@ -74,7 +81,8 @@ class Admission:
             answer = await self._second(draft, path, standing, asker)
             if answer is not None:
                 return answer
-            standing = None
+            named = draft.retry_of is not None and path.prior is None
+            standing = await self._named(draft, path) if named else None
         raise StoreUnavailable("overtaken again and again")
 
     async def _named(self, draft: Draft, path: _Path) -> Conflict:
@@ -106,29 +114,36 @@ class Admission:
         except Undeterminable:
             return await self._refused(draft, path, Cause.AMOUNT_UNDETERMINABLE)
         assert made.slip is not None
-        live = self._sender.expect(made.action.action_id)
-        try:
+        begun = None
+        with self._expected(made.action) as live:
             result = await self._applier.commit(made.slip)
-        except StoreUnavailable:
+            if isinstance(result, Committed):
+                begun = Stored(made.action, result.version)
+                if result.stale is not None:
+                    begun = await self._after_stale(begun)
+                self._applier.meter.action(begun.action)
+                self._sender.start(live, begun, made)
+        if begun is not None:
+            return await self._first_answer(draft, live, begun, asker, path)
+        self._sender.forget(live)
+        if isinstance(result, Conflict):
+            return result
+        return await self._refused(draft, path, Cause.LIMIT_EXHAUSTED)
+
+    @contextmanager
+    def _expected(self, action: Action) -> Iterator[Live]:
+        """Register a dispatch while it is being committed.
+
+        Whatever ends that early, nothing of it is sent; and as the commit may have been applied, that is noted.
+        """
+        live = self._sender.expect(action.action_id)
+        try:
+            yield live
+        except BaseException:
             self._sender.forget(live)
-            self._spool_unsent(made.action)
+            event = Unsendable(action.dispatches[-1].dispatch_id, Unsent.CANCELLED)
+            self._notebook.note(Observation(action.action_id, EVENT_ENCODER.encode(event)))
             raise
-        match result:
-            case Committed(version, stale=stale):
-                stored = Stored(made.action, version)
-                if stale is not None:
-                    stored = await self._after_stale(stored)
-                self._applier.meter.action(stored.action)
-                self._sender.start(live, stored, made)
-                return await self._first_answer(draft, live, stored, asker, path)
-            case Conflict():
-                self._sender.forget(live)
-                return result
-            case Exhausted():
-                self._sender.forget(live)
-                return await self._refused(draft, path, Cause.LIMIT_EXHAUSTED)
-            case _:
-                assert_never(result)
 
     async def _after_stale(self, stored: Stored) -> Stored:
         """An unresolved action of the same payload had outlived its folding: this one may be its double."""
@@ -139,10 +154,14 @@ class Admission:
         # A dispatch resolves by its own answer deadline; the margin guards against a bug of ours.
         got = await self._sender.outcome(live, asker, self._settings.answer_ms + SLACK_MS)
         if got is None:
-            now = await self._store.get(stored.action.action_id)
-            got = Outcome((now or stored).action)
+            got = Outcome(self._overdue((await self._sender.as_it_stands(stored)).action))
         folded = path.folded == got.action.action_id
         return self._answering.of_outcome(draft, got.action, got.response, replayed=False, folded=folded)
+
+    def _overdue(self, action: Action) -> Action:
+        """From the answer deadline on the outcome is unknown for everyone, whatever keeps us from recording that."""
+        event = Lost(action.dispatches[-1].dispatch_id, Cause.TIMEOUT)
+        return step(action, event, self._applier.moment(), self._applier.rules(action)).action
 
     async def _refused(self, draft: Draft, path: _Path, cause: Cause) -> Answer | Conflict:
         """Record what may not be sent, and say so."""
@@ -152,14 +171,6 @@ class Admission:
             return result
         self._applier.meter.action(slip.action)
         return self._answering.own(Code(cause.value), slip.action, draft)
-
-    def _spool_unsent(self, action: Action) -> None:
-        """Only the reply of the first commit may be lost: then the record says "in flight" of what never was sent."""
-        event = Unsendable(action.dispatches[-1].dispatch_id, Unsent.CANCELLED)
-        try:
-            self._spool.add(Observation(action.action_id, EVENT_ENCODER.encode(event)))
-        except (SpoolFull, OSError):
-            return  # Then it becomes unknown, and is settled like any other: later, but never wrongly.
 
     # ── A second request ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -171,21 +182,23 @@ class Admission:
             shown = self._same_credential(draft, stored.action)
             return self._answering.own(Code.SUSPECTED_DUPLICATE, stored.action, draft, shown=shown)
         if standing.via == "payload" and path.folded != stored.action.action_id:
-            folding = Folded(draft.alias[0] if draft.alias else None)
-            folded = await self._applier.apply(stored.action.action_id, folding, known=stored, once=True)
-            if not isinstance(folded, Stored):
+            folded = await self._fold(draft, stored)
+            if folded is None:
                 return None
             stored, path.folded = folded, folded.action.action_id
         if standing.via in ("alias", "payload") and stored.action.status is Status.FAILED:
             stored = await self._latest(stored)
         while True:
             decision = decide(stored.action, self._asking(draft, stored.action, path))
+            was_folded = path.folded == stored.action.action_id
             if decision.verb is not Verb.WAIT:
+                if was_folded and stored.action.status is Status.PENDING:
+                    self._sender.left(stored.action.action_id)
                 return await self._decided(draft, path, stored, decision, asker)
             within_ms = self._settings.answer_ms
             if draft.ask.wait_ms is not None:
                 within_ms = min(within_ms, draft.ask.wait_ms)
-            got = await self._sender.settled(stored, asker, within_ms)
+            got = await self._sender.settled(stored, asker, within_ms, folded=was_folded)
             if isinstance(got, Outcome) or got.action.status is Status.PENDING:
                 found = got if isinstance(got, Outcome) else Outcome(got.action)
                 return self._waited(draft, path, found)
@@ -196,6 +209,17 @@ class Admission:
                     draft, path, got.action
                 )  # It waited for this answer, not for a try of its own.
             stored = got
+
+    async def _fold(self, draft: Draft, stored: Stored) -> Stored | None:
+        """Take a request for the action; None where the record was overtaken. One at a time: a burst is no race."""
+        action_id = stored.action.action_id
+        turn = self._folding.get(action_id)
+        if turn is None:
+            turn = self._folding[action_id] = asyncio.Lock()
+        async with turn:
+            event = Folded(draft.alias[0] if draft.alias else None)
+            folded = await self._applier.apply(action_id, event, known=self._applier.newest(stored), once=True)
+        return folded if isinstance(folded, Stored) else None
 
     async def _latest(self, stored: Stored) -> Stored:
         """Return the latest run of an action's scope: only a failed action has a successor."""
@@ -314,18 +338,16 @@ class Admission:
         except Undeterminable:
             return self._answering.own(Code.AMOUNT_UNDETERMINABLE, stored.action, draft)
         event = Redispatched(made.action.dispatches[-1], made.action.amount, made.action.identity)
-        live = self._sender.expect(made.action.action_id)
-        try:
+        begun = None
+        with self._expected(made.action) as live:
             result = await self._applier.apply(
                 stored.action.action_id, event, known=stored, keep=made.keep, reserve=made.reserve, once=True
             )
-        except StoreUnavailable:
-            self._sender.forget(live)
-            self._spool_unsent(made.action)
-            raise
-        if isinstance(result, Stored) and result.action.dispatches[-1:] == made.action.dispatches[-1:]:
-            self._sender.start(live, result, made)
-            return await self._first_answer(draft, live, result, asker, path)
+            if isinstance(result, Stored) and result.action.dispatches[-1:] == made.action.dispatches[-1:]:
+                begun = result
+                self._sender.start(live, begun, made)
+        if begun is not None:
+            return await self._first_answer(draft, live, begun, asker, path)
         self._sender.forget(live)
         if isinstance(result, Exhausted):
             return self._answering.own(Code.LIMIT_EXHAUSTED, stored.action, draft)

@@ -150,6 +150,11 @@ class Applier:
             await self.apply(suspects, Suspected())
         return after
 
+    def newest(self, stored: Stored) -> Stored:
+        """Return the record, or a later version of it that is at hand."""
+        recent = self._recent.get(stored.action.action_id)
+        return recent if recent is not None and recent.version > stored.version else stored
+
     def remember(self, stored: Stored) -> None:
         """Keep a record at hand: the next event is likely about it, and a stale copy only costs a round."""
         self._recent[stored.action.action_id] = stored

@@ -16,8 +16,9 @@ from proxy.core.model import Action, Cause
 from proxy.engine.applying import RESPONSE, Applier
 from proxy.engine.asking import Asker
 from proxy.engine.making import Made
+from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Pricer
-from proxy.ports import Clock, Observation, Spawner, Spool, SpoolFull, Stored, StoreUnavailable, Upstream, Vault
+from proxy.ports import Clock, Observation, Spawner, Stored, StoreUnavailable, Upstream, Vault
 
 EVENT_ENCODER: Final = msgspec.msgpack.Encoder()
 EVENT_DECODER: Final = msgspec.msgpack.Decoder(Event)
@@ -51,7 +52,7 @@ class _Try(msgspec.Struct):
     live: Live
     stored: Stored
     made: Made
-    exchange: "asyncio.Task[Exchange]"
+    exchange: "asyncio.Future[Exchange]"
     began_ms: int  # Monotonic.
 
     @property
@@ -78,26 +79,28 @@ class Dispatcher:
     """Carries dispatches through."""
 
     def __init__(
-        self, applier: Applier, upstream: Upstream, spool: Spool, vault: Vault, tasks: Spawner, pricer: Pricer
+        self, applier: Applier, upstream: Upstream, notebook: Notebook, vault: Vault, tasks: Spawner, pricer: Pricer
     ) -> None:
         self._applier = applier
         self._upstream = upstream
-        self._spool = spool
+        self._notebook = notebook
         self._vault = vault
         self._tasks = tasks
         self._pricer = pricer
 
     async def carry(self, live: Live, stored: Stored, made: Made) -> None:
         """Send, hear and record. It is cancelled only by a drain that ran out."""
-        exchange = self._upstream.exchange(stored.action.identity.provider, made.request, made.sending)
-        this = _Try(live, stored, made, self._tasks.spawn(exchange, "exchange"), self._applier.clock.monotonic_ms())
+        this = _Try(live, stored, made, asyncio.get_running_loop().create_future(), self._applier.clock.monotonic_ms())
         try:
-            await self._until_answer_deadline(this)
-            await self._heard(this)
-        except asyncio.CancelledError:
-            await this.stop()
-            await self._record(this, _silent(this, Cause.SHUTDOWN))
-            raise
+            try:
+                exchange = self._upstream.exchange(stored.action.identity.provider, made.request, made.sending)
+                this.exchange = self._tasks.spawn(exchange, "exchange")
+                await self._until_answer_deadline(this)
+                await self._heard(this, Cause.TIMEOUT)
+            except asyncio.CancelledError:
+                await this.stop()
+                await self._heard(this, Cause.SHUTDOWN)  # Its answer may be there already, and not be recorded yet.
+                raise
         except Exception:
             # Whatever failed here is ours: the provider may have acted, and only the counter can say that it has not.
             await this.stop()
@@ -117,15 +120,19 @@ class Dispatcher:
         else:
             await self._record(this, Lost(this.dispatch_id, Cause.TIMEOUT))
 
-    async def _heard(self, this: _Try) -> None:
-        if this.made.sending.abandoned and this.nothing_left:
-            await self._record(this, Unsendable(this.dispatch_id, Unsent.TIMEOUT))
+    async def _heard(self, this: _Try, stopped: Cause) -> None:
+        """Hear the exchange to its end, and record that. `stopped`: why, where it was stopped before."""
+        await asyncio.wait({this.exchange})
+        if this.exchange.cancelled():
+            await self._record(this, _silent(this, stopped))
             return
-        exchange = await this.exchange
+        exchange = this.exchange.result()
         self._applier.meter.upstream(this.stored.action.identity.provider, this.elapsed_ms(self._applier.clock) / 1000)
         match exchange:
-            case NotSent(why):
+            case NotSent(why) if this.nothing_left:
                 await self._record(this, Unsendable(this.dispatch_id, why))
+            case NotSent():
+                await self._record(this, Lost(this.dispatch_id, Cause.CONNECTION_LOST))
             case Silence():
                 await self._record(this, Lost(this.dispatch_id, verdict.of_silence(exchange)))
             case Answered(response):
@@ -138,7 +145,7 @@ class Dispatcher:
                 await self._record(this, event, response if kept else None)
 
     async def _record(self, this: _Try, event: Event, response: Response | None = None) -> None:
-        """Commit what was seen, or else spool it; then tell who waits. Commit, then answer."""
+        """Commit what was seen, or else note it; then tell who waits. Commit, then answer."""
         sealed = None
         if response is not None:
             about = f"{this.live.action_id}:{RESPONSE}"
@@ -148,7 +155,7 @@ class Dispatcher:
             after = await self._applier.apply(this.live.action_id, event, keep=keep)
             action = after.action if isinstance(after, Stored) else this.stored.action
         except StoreUnavailable:
-            action = self._spooled(this.stored, event, sealed)
+            action = self._noted(this.stored, event, sealed)
         answered = this.live.outcome.done()
         if answered and isinstance(event, Responded):
             self._applier.meter.late(action.identity.provider)
@@ -156,13 +163,11 @@ class Dispatcher:
             action = await self._pricer.on_unknown(action, this.made.request.headers)
         this.live.resolve(Outcome(action, response if action.answer_kept else None))
 
-    def _spooled(self, stored: Stored, event: Event, sealed: bytes | None) -> Action:
-        """Keep the observation on disk; what it makes of the action is what the store will hold."""
+    def _noted(self, stored: Stored, event: Event, sealed: bytes | None) -> Action:
+        """Keep the observation; what it makes of the action is what the store will hold."""
         rules = self._applier.rules(stored.action)
-        try:
-            self._spool.add(Observation(stored.action.action_id, EVENT_ENCODER.encode(event), sealed))
-        except (SpoolFull, OSError):
-            # Neither store nor disk: nothing is certain any more, and the agent is told so.
+        if not self._notebook.note(Observation(stored.action.action_id, EVENT_ENCODER.encode(event), sealed)):
+            # Neither store nor disk: it may end with this process, and the agent is told so.
             event = Lost(stored.action.dispatches[-1].dispatch_id, Cause.PROXY_RESTART)
         return step(stored.action, event, self._applier.moment(), rules).action
 
@@ -170,5 +175,5 @@ class Dispatcher:
 def _silent(this: _Try, cause: Cause) -> Event:
     """Return what is recorded of a try that is not heard to its end."""
     if this.nothing_left:
-        return Unsendable(this.dispatch_id, Unsent.CANCELLED)
+        return Unsendable(this.dispatch_id, Unsent.TIMEOUT if cause is Cause.TIMEOUT else Unsent.CANCELLED)
     return Lost(this.dispatch_id, cause)

@@ -13,8 +13,9 @@ from proxy.engine.asking import Answer, Ask, Asker, Refusal
 from proxy.engine.dispatching import Dispatcher
 from proxy.engine.drafting import draft
 from proxy.engine.making import Maker
+from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Pricer, Reader
-from proxy.engine.sending import Sender
+from proxy.engine.sending import Draining, Sender
 from proxy.engine.settings import Settings
 from proxy.ports import (
     Clock,
@@ -52,13 +53,16 @@ class Engine:
         self._adapters = adapters
         self._settings = settings
         self._vault = vault
+        self.notebook = Notebook(spool)
         self._spool = spool
         self._tasks = tasks
         self.pricer = Pricer(self.applier, self.reader, vault, tasks)
-        dispatcher = Dispatcher(self.applier, upstream, spool, vault, tasks, self.pricer)
+        dispatcher = Dispatcher(self.applier, upstream, self.notebook, vault, tasks, self.pricer)
         self._sender = Sender(self.applier, dispatcher, tasks)
         maker = Maker(self.applier, adapters, self.pricer, vault)
-        self._admission = Admission(self.applier, maker, self._sender, Answering(adapters), self.reader, vault, spool)
+        self._admission = Admission(
+            self.applier, maker, self._sender, Answering(adapters), self.reader, vault, self.notebook
+        )
         self._draining = False
 
     @property
@@ -70,12 +74,14 @@ class Engine:
         """Carry one governed write to its answer. Never raises but CancelledError: every failure is an answer."""
         try:
             if self._draining:
-                return answers.own(Code.DRAINING, _DRAINING)
+                raise Draining
             drafted = draft(ask, self._adapters[ask.provider], self._settings, self._vault)
             self._spool.check()
             return await self._admission.admit(drafted, asker)
         except Refusal as refusal:
             return refusal.own
+        except Draining:
+            return answers.own(Code.DRAINING, _DRAINING)
         except (StoreUnavailable, SpoolFull, OSError):
             return answers.own(Code.STORE_UNAVAILABLE, _STORE_UNAVAILABLE)
 

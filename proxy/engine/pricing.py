@@ -34,7 +34,12 @@ class Reader:
         return exchange if isinstance(exchange, Answered) else None
 
     def headers(self, provider: str, account: str, sent: Headers) -> Headers:
-        """Return what a read authenticates with: the account's configured key, else what the write was sent with."""
+        """Return what a read authenticates with: the account's configured key, else what the write was sent with.
+
+        Nothing where that cannot be known any more: a key alone would read another account's record.
+        """
+        if not sent and "/" in account:
+            return ()
         keys = self._settings.read_keys.get(provider, {})
         key = keys.get(account) or keys.get(account.partition("/")[0]) or keys.get("")
         if key is None:
@@ -45,7 +50,8 @@ class Reader:
 
 def credential_headers(headers: Headers, adapter: Adapter) -> Headers:
     """Return the headers of a write that a read repeats: its credential, and what names the account."""
-    names = {b"authorization", *(name.lower().encode() for name in adapter.doc.repeat_headers)}
+    of_account = adapter.doc.account.headers if adapter.doc.account is not None else ()
+    names = {b"authorization", *(name.lower().encode() for name in (*of_account, *adapter.doc.repeat_headers))}
     return tuple((name, value) for name, value in headers if name.lower() in names)
 
 

@@ -1,7 +1,7 @@
 """The dispatches of this instance that are under way, and who waits for them."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from proxy.core.events import AskersGone
 from proxy.core.model import Status
@@ -15,6 +15,10 @@ POLL_FIRST_MS: Final = 20
 POLL_MOST_MS: Final = 250
 
 
+class Draining(Exception):
+    """This process takes no new dispatch; nothing was sent."""
+
+
 class Sender:
     """Registers a dispatch before its first commit, so that a second request finds it whenever it looks."""
 
@@ -23,29 +27,41 @@ class Sender:
         self._dispatcher = dispatcher
         self._tasks = tasks
         self._live: dict[str, Live] = {}
+        self._expected: set[Live] = set()
         self._carrying: set[asyncio.Task[None]] = set()
+        self._draining = False
+        self._drained = False
 
     def __len__(self) -> int:
         return len(self._carrying)
 
     def expect(self, action_id: str) -> Live:
-        """Register a dispatch that may be committed."""
-        live = self._live[action_id] = Live(action_id)
+        """Register a dispatch that may be committed. Raises Draining."""
+        if self._draining:
+            raise Draining
+        live = Live(action_id)
+        self._live.setdefault(action_id, live)  # Of several that race for one action, `start` tells which it is.
+        self._expected.add(live)
         return live
 
     def forget(self, live: Live) -> None:
-        """It was not committed; whoever found it looks again."""
+        """It is not going to be sent; whoever found it looks again."""
         self._drop(live)
         live.resolve(None)
 
     def _drop(self, live: Live) -> None:
+        self._expected.discard(live)
         if self._live.get(live.action_id) is live:
             del self._live[live.action_id]
 
     def start(self, live: Live, stored: Stored, made: Made) -> None:
-        """Send, in a task of its own: the agent's connection only waits for it."""
+        """Send, in a task of its own: the agent's connection only waits for it. Raises Draining: it comes too late."""
+        if self._drained:
+            raise Draining
         self._applier.remember(stored)
         task = self._tasks.spawn(self._dispatcher.carry(live, stored, made), "dispatch")
+        self._live[live.action_id] = live
+        self._expected.discard(live)
         self._carrying.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:
@@ -80,34 +96,57 @@ class Sender:
         except StoreUnavailable:
             return  # A twin may then be let through while this one is in flight; it is told apart by its event.
 
-    async def settled(self, stored: Stored, asker: Asker, within_ms: int) -> Outcome | Stored:
-        """Wait until an action is no longer pending, whoever owns it.
+    def left(self, action_id: str) -> None:
+        """A request that was folded into an action in flight waits for it no longer, or never did."""
+        live = self._live.get(action_id)
+        if live is None or not live.askers:
+            self._tasks.spawn(self._askers_gone(action_id), "askers gone")
+
+    async def settled(self, stored: Stored, asker: Asker, within_ms: int, *, folded: bool) -> Outcome | Stored:
+        """Wait until an action is no longer pending, whoever owns it. `folded`: the asker was taken for it.
 
         Returns the outcome where it is ours, else the record as it stands then, or when time is up.
         """
+        until_ms = self._applier.clock.monotonic_ms() + within_ms
         live = self._live.get(stored.action.action_id)
         if live is not None:
             got = await self.outcome(live, asker, within_ms)
             if got is not None:
                 return got
-            return await self._applier.store.get(stored.action.action_id) or stored
+            stored = await self.as_it_stands(stored)
         began_ms = self._applier.clock.monotonic_ms()
-        until_ms = began_ms + within_ms
         pause_ms = POLL_FIRST_MS
-        while stored.action.status is Status.PENDING:
+        while stored.action.status is Status.PENDING and not (asker.gone or self._drained):
             left_ms = until_ms - self._applier.clock.monotonic_ms()
             if left_ms <= 0:
                 break
             await asyncio.sleep(min(pause_ms, left_ms) / 1000)
             pause_ms = min(pause_ms * 2, POLL_MOST_MS)
-            stored = await self._applier.store.get(stored.action.action_id) or stored
+            stored = await self.as_it_stands(stored)
         asker.waited_ms += self._applier.clock.monotonic_ms() - began_ms
+        if folded and stored.action.status is Status.PENDING:
+            self.left(stored.action.action_id)
         return stored
 
+    async def as_it_stands(self, known: Stored) -> Stored:
+        """Read the record again. Where that cannot be, what is known of it holds: it may have been sent."""
+        try:
+            return await self._applier.store.get(known.action.action_id) or known
+        except StoreUnavailable:
+            return known
+
     async def drain(self, within_ms: int) -> None:
-        """Wait for what is under way; what is left when time runs out is recorded as `shutdown`."""
-        if self._carrying:
-            await asyncio.wait(self._carrying, timeout=within_ms / 1000)
+        """Wait for what is under way, first commits included; what is left when time runs out becomes `shutdown`."""
+        self._draining = True
+        clock = self._applier.clock
+        until_ms = clock.monotonic_ms() + within_ms
+        while self._carrying or self._expected:
+            left_ms = until_ms - clock.monotonic_ms()
+            if left_ms <= 0:
+                break
+            under_way: set[asyncio.Future[Any]] = {*self._carrying, *(live.outcome for live in self._expected)}
+            await asyncio.wait(under_way, timeout=left_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        self._drained = True
         for task in tuple(self._carrying):
             task.cancel()
         if self._carrying:

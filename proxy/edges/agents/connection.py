@@ -3,6 +3,7 @@
 An answer that was written is not an answer that arrived. It counts as delivered by the next request on the connection,
 by an orderly close once every byte was acknowledged, or where the connection is still open after two seconds with
 nothing left to send, in asyncio's buffer or in the kernel's. A reset, or a close before that, leaves it undelivered.
+An agent that only closes its own half still gets its answer: whether it reads it, nobody can tell any more.
 """
 
 import asyncio
@@ -13,15 +14,20 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 
 from proxy.core.answers import Code, own
-from proxy.edges.agents.writing import OwnResponse
+from proxy.edges.agents.ways import NO_EGRESS
+from proxy.edges.agents.writing import OwnResponse, own_bytes
 from proxy.engine import Asker
 
 SHOWN_AFTER_S: Final = 2.0
+LINGER_S: Final = 2.0  # How long we let an agent close first: a close of ours with bytes unread would be a reset.
+OPENING_BYTES: Final = 64 << 10
+_CONNECT: Final = b"CONNECT "
 _TIOCOUTQ: Final = 0x5411  # Linux, tcp(7) SIOCOUTQ: bytes that are unsent, or sent and not acknowledged.
 _SO_NWRITE: Final = 0x1024  # macOS, getsockopt(2): the same.
 
@@ -38,47 +44,88 @@ _REFUSED: Final = {
 class AgentConnection(RequestHandler):
     """aiohttp's strict parser and keep-alive, with an ear for what the agent does after it was answered."""
 
-    __slots__ = ("_closed", "_given", "_watch", "asker", "on_shown", "overloaded")
+    __slots__ = (
+        "_answered",
+        "_begun",
+        "_closed",
+        "_ended",
+        "_given",
+        "_opening",
+        "_taken",
+        "_watch",
+        "asker",
+        "on_shown",
+        "overloaded",
+    )
 
     def __init__(self, manager: Any, on_shown: Callable[[str, bool], None], **kwargs: Any) -> None:
         super().__init__(manager, **kwargs)
         self.on_shown = on_shown
         self.asker = Asker()
         self.overloaded = False
-        self._given: tuple[str, bool] | None = None
+        self._given: list[tuple[str, bool]] = []
         self._watch: asyncio.TimerHandle | None = None
         self._closed: asyncio.Future[None] | None = None
+        self._opening = b""
+        self._begun = False  # Is it known that the connection does not begin with CONNECT?
+        self._ended = False  # Has the agent closed its half?
+        self._taken: StreamReader | None = None  # The body of the request that is being answered.
+        self._answered = 0
 
     def new_asker(self) -> Asker:
         """Begin a request: the agent is there, or was when it sent it."""
         self.asker = Asker()
-        if self.transport is None or self.transport.is_closing():
+        if self._ended or self.transport is None or self.transport.is_closing():
             self.asker.hang_up()
         return self.asker
+
+    def takes(self, payload: StreamReader) -> None:
+        """Note that a request is taken up, with its body."""
+        self._taken = payload
+
+    async def finish_response(
+        self, request: BaseRequest, resp: StreamResponse, start_time: float | None
+    ) -> tuple[StreamResponse, bool]:
+        """Note that a request is answered."""
+        finished = await super().finish_response(request, resp, start_time)
+        self._answered += 1
+        return finished
 
     # ── What was given ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def gave(self, action_id: str, *, folded: bool) -> None:
         """A provider's own answer was written; from now on, watch what the agent does."""
-        self._given = (action_id, folded)
-        self._watch = self._loop.call_later(SHOWN_AFTER_S, self._look)
+        if self._ended:
+            return  # Its FIN came before our last byte.
+        self._given.append((action_id, folded))
+        self._watch_in(SHOWN_AFTER_S)
+
+    def _watch_in(self, seconds: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self._loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
         self._watch = None
-        if self._given is None or self.transport is None or self.transport.is_closing():
+        if not self._given or self.transport is None or self.transport.is_closing():
             return
         if self._unread() == 0:
             self._shown()
         else:
-            self._watch = self._loop.call_later(SHOWN_AFTER_S, self._look)
+            self._watch_in(SHOWN_AFTER_S)
 
     def _shown(self) -> None:
-        given, self._given = self._given, None
+        """Answers leave in order: where the last one was read, so were those before it."""
+        given = self._forget_given()
+        for action_id, folded in given:
+            self.on_shown(action_id, folded)
+
+    def _forget_given(self) -> "list[tuple[str, bool]]":
+        given, self._given = self._given, []
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-        if given is not None:
-            self.on_shown(*given)
+        return given
 
     def _unread(self) -> int:
         """Return how many bytes of ours the agent's machine has not acknowledged, as far as can be told."""
@@ -88,43 +135,82 @@ class AgentConnection(RequestHandler):
         return transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket"))
 
     async def linger(self) -> None:
-        """Before we close a connection after an answer: let the agent close first, so that it shows that it got it."""
+        """Before we close a connection after an answer: let the agent close first, so that it gets all of it."""
         transport = self.transport
-        if self._given is None or transport is None or transport.is_closing():
+        if transport is None or transport.is_closing() or self._ended:
             return
         self._closed = self._loop.create_future()
+        self.close()  # What it still sends is not for us.
         if transport.can_write_eof():
             transport.write_eof()
-        await asyncio.wait({self._closed}, timeout=SHOWN_AFTER_S)
+        await asyncio.wait({self._closed}, timeout=LINGER_S)
 
     # ── What the agent does ───────────────────────────────────────────────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
         """The next request shows that the last answer was read, if all of it had left."""
-        if data and self._given is not None and self._unread() == 0:
+        if data and self._given and self._unread() == 0:
             self._shown()
+        if not self._begun:
+            data = self._begin(data)
+            if not self._begun:
+                return
         super().data_received(data)
 
-    def eof_received(self) -> None:
-        """An orderly close: after reading, where nothing is left unacknowledged."""
-        if self._given is not None and self._unread() == 0:
+    def _begin(self, data: bytes) -> bytes:
+        """Tell CONNECT from all else, before a parser that refuses it for the `Host` that Python 3.11 does not send."""
+        self._opening += data
+        if not (_CONNECT.startswith(self._opening[: len(_CONNECT)])):
+            opening, self._opening = self._opening, b""
+            self._begun = True
+            return opening
+        if b"\r\n\r\n" in self._opening or len(self._opening) > OPENING_BYTES:
+            self._opening = b""
+            self._refuse_tunnel()
+        return b""
+
+    def _refuse_tunnel(self) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing() or self._close:
+            return
+        transport.write(own_bytes(own(Code.EGRESS_DENIED, NO_EGRESS), head_only=False, keep_alive=False))
+        self.close()
+        if transport.can_write_eof():
+            transport.write_eof()
+        self._watch = self._loop.call_later(LINGER_S, transport.close)
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]  # aiohttp never keeps its half open.
+        """An orderly close: after reading, where nothing is left unacknowledged. True: it is still to be answered."""
+        if self._given and self._unread() == 0:
             self._shown()
-        self._given = None
+        self._forget_given()
+        self._ended = True
         self.asker.hang_up()
-        if self._closed is not None and not self._closed.done():
-            self._closed.set_result(None)
+        self._end_linger()
         super().eof_received()
+        if not self._owes_an_answer():
+            return None
+        self.close()  # After that answer.
+        return True
+
+    def _owes_an_answer(self) -> bool:
+        """Is there a whole request that has not been answered? One that is cut short is not sent."""
+        if self._request_count == self._answered or self._closed is not None:
+            return False
+        last = self._messages[-1][1] if self._messages else self._taken
+        return last is not None and last.is_eof()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Whatever was not shown by now stays undelivered."""
-        self._given = None
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        self._forget_given()
+        self._ended = True
         self.asker.hang_up()
+        self._end_linger()
+        super().connection_lost(exc)
+
+    def _end_linger(self) -> None:
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
-        super().connection_lost(exc)
 
     # ── What cannot be parsed ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +232,7 @@ class AgentConnection(RequestHandler):
             )
         else:
             said = own(Code.OUTCOME_UNKNOWN, "this proxy failed while it handled the request; its outcome is unknown.")
-        response = OwnResponse(said)
+        response = OwnResponse(said, self.linger)
         response.force_close()
         return response
 

@@ -1,7 +1,7 @@
 """One request from its head to its answer: reads stream through without state, everything else is governed."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 import structlog
@@ -9,12 +9,13 @@ from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 from msgspec import Struct
 
-from proxy.core import answers, view
+from proxy.core import answers
 from proxy.core.adapter import Adapter
 from proxy.core.answers import Code, Own
-from proxy.core.http import Headers, NotSent, Request, Silence, first, values
+from proxy.core.http import Headers, NotSent, Request, Silence, first
 from proxy.core.outgoing import request_headers
 from proxy.edges.agents.connection import AgentConnection
+from proxy.edges.agents.pages import Pages, applied, prefer_wait_ms
 from proxy.edges.agents.reading import Buffered, check_head, read_body
 from proxy.edges.agents.ways import Page, Place, Ways
 from proxy.edges.agents.writing import (
@@ -23,6 +24,7 @@ from proxy.edges.agents.writing import (
     chunk,
     has_no_body,
     head_bytes,
+    json_bytes,
     last_chunk,
     own_bytes,
     whole_bytes,
@@ -30,7 +32,7 @@ from proxy.edges.agents.writing import (
 from proxy.edges.upstream import Stream, Truncated, UpstreamClient
 from proxy.engine import Ask, Engine, Provided
 from proxy.engine.asking import Refusal
-from proxy.ports import Clock, Sending, StoreUnavailable
+from proxy.ports import Clock, Sending
 
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OVERRIDES: Final = (b"x-http-method-override", b"x-http-method", b"x-method-override")
@@ -44,6 +46,7 @@ class Limits(Struct, frozen=True):
     buffered_bytes: int = 256 << 20
     read_head_ms: int = 120_000  # How long a read waits for the head of its answer.
     connections: int = 8192
+    wait_ms: int = 25_000  # The most that `Prefer: wait` may ask for on a page of ours: deadlines.answer.
 
 
 class Handler:
@@ -69,15 +72,16 @@ class Handler:
         self._limits = limits
         self._buffered = buffered
         self._timed = timed
+        self._pages = Pages(engine.applier.store, adapters, clock, limits.wait_ms)
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:
         """Answer one request."""
         headers = request.raw_headers
         base = base_of(headers)
+        if cast("AgentConnection", request.protocol).overloaded:
+            return self._own(request, answers.own(Code.OVERLOADED, _CONNECTIONS), goes_on=False)
         try:
-            if cast("AgentConnection", request.protocol).overloaded:
-                raise Refusal(answers.own(Code.OVERLOADED, _CONNECTIONS))
-            check_head(headers)
+            check_head(request.version.major, headers)
             place = self._ways.find(request.raw_path, headers, base)
             if isinstance(place, Page):
                 return await self._page(request, place, base)
@@ -85,7 +89,7 @@ class Handler:
                 return await self._read(request, place, headers)
             return await self._write(request, place, headers, base)
         except Refusal as refusal:
-            return await self._own(request, refusal.own)
+            return self._own(request, refusal.own)
 
     def _is_read(self, method: str, place: Place, headers: Headers) -> bool:
         """Does the request change nothing? A method-override header makes a write of anything."""
@@ -99,9 +103,9 @@ class Handler:
     # ── Governed writes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _write(self, request: BaseRequest, place: Place, headers: Headers, base: str) -> StreamResponse:
-        began_ms = self._clock.monotonic_ms()
         asker = cast("AgentConnection", request.protocol).new_asker()
         body = await read_body(request, self._limits.body_bytes, self._buffered)
+        began_ms = self._clock.monotonic_ms()
         try:
             ask = Ask(
                 provider=place.provider,
@@ -123,7 +127,7 @@ class Handler:
             self._buffered.release(len(body))
         self._timed(max(0, self._clock.monotonic_ms() - began_ms - asker.waited_ms) / 1000)
         if isinstance(answer, Own):
-            return await self._own(request, answer, waited=ask.wait_ms is not None)
+            return self._own(request, answer, waited_ms=ask.wait_ms)
         return await self._provided(request, answer)
 
     async def _provided(self, request: BaseRequest, answer: Provided) -> StreamResponse:
@@ -140,15 +144,17 @@ class Handler:
             if answer.delivers:
                 connection.gave(answer.action_id, folded=answer.folded)
             await request.writer.drain()
-            if not keep_alive:
+            if answer.delivers and not keep_alive:
                 await connection.linger()
         return WireResponse(answer.response.status, keep_alive=keep_alive)
 
-    async def _own(self, request: BaseRequest, own: Own, *, waited: bool = False) -> StreamResponse:
-        """Write an answer of our own. A body that was not read ends the connection."""
-        keep_alive = request.keep_alive and request.content.at_eof()
-        if waited and own.code in (Code.ACTION_IN_FLIGHT, Code.OUTCOME_UNKNOWN):
-            own = msgspec.structs.replace(own, headers=(*own.headers, ("Preference-Applied", "wait")))
+    def _own(
+        self, request: BaseRequest, own: Own, *, waited_ms: int | None = None, goes_on: bool = True
+    ) -> StreamResponse:
+        """Write an answer of our own. A body that has not wholly come ends the connection."""
+        keep_alive = goes_on and request.keep_alive and request.content.is_eof()
+        if waited_ms is not None and own.code in (Code.ACTION_IN_FLIGHT, Code.OUTCOME_UNKNOWN):
+            own = msgspec.structs.replace(own, headers=(*own.headers, *applied(waited_ms)))
         self._send(request, own_bytes(own, head_only=request.method == "HEAD", keep_alive=keep_alive))
         return WireResponse(own.status, keep_alive=keep_alive)
 
@@ -156,6 +162,7 @@ class Handler:
         transport = request.protocol.transport
         if transport is None or transport.is_closing():
             return False
+        request.writer.output_size += len(data)  # From here on no other answer may follow, whatever fails.
         transport.write(data)
         return True
 
@@ -210,24 +217,14 @@ class Handler:
     # ── Pages of our own ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _page(self, request: BaseRequest, page: Page, base: str) -> StreamResponse:
-        """Answer an agent that asks for the state of an action. Read-only: nothing here can change anything."""
-        kind, _, action_id = page.path.partition("?")[0].partition("/")
-        if request.method not in ("GET", "HEAD") or kind != "actions" or not action_id:
-            raise Refusal(answers.own(Code.UNKNOWN_PROVIDER, _NO_PAGE))
-        try:
-            stored = await self._engine.applier.store.get(action_id)
-        except StoreUnavailable:
-            raise Refusal(answers.own(Code.STORE_UNAVAILABLE, _NO_STORE)) from None
-        if stored is None:
-            raise Refusal(answers.own(Code.UNKNOWN_PROVIDER, _NO_ACTION))
-        shown = view.doubtless(stored.action, self._adapters.get(stored.action.identity.provider), base)
-        return await self._json(request, shown)
-
-    async def _json(self, request: BaseRequest, shown: dict[str, Any]) -> StreamResponse:
-        body = msgspec.json.encode(shown)
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        self._send(request, head if request.method == "HEAD" else head + body)
-        return WireResponse(200, keep_alive=request.keep_alive)
+        """Answer an agent that asks for the state of an action."""
+        asker, wait_ms = cast("AgentConnection", request.protocol).new_asker(), prefer_wait_ms(request.raw_headers)
+        body = await self._pages.show(request.method, page.path, base, wait_ms=wait_ms or 0, asker=asker)
+        keep_alive = request.keep_alive and request.content.is_eof()
+        headers = (("Content-Type", "application/json"), *applied(wait_ms))
+        head_only = request.method == "HEAD"
+        self._send(request, json_bytes(200, headers, body, head_only=head_only, keep_alive=keep_alive))
+        return WireResponse(200, keep_alive=keep_alive)
 
 
 def base_of(headers: Headers) -> str:
@@ -237,24 +234,9 @@ def base_of(headers: Headers) -> str:
     return f"http://{clean}"
 
 
-def prefer_wait_ms(headers: Headers) -> int | None:
-    """Return the `wait` preference (RFC 7240, section 4.3), in milliseconds."""
-    for value in values(headers, b"prefer"):
-        for part in value.split(b","):
-            name, _, seconds = part.partition(b";")[0].partition(b"=")
-            if name.strip().lower() == b"wait" and seconds.strip().isdigit():
-                return min(int(seconds.strip()[:6]), 86_400) * 1000
-    return None
-
-
 _BUG = (
     "this proxy failed while it handled the request, and it may have been sent: its outcome is unknown. Do not call "
     "this tool again for it, even if you are told to retry; ask a person to look at the queue of unknown actions."
 )
 _READ_FAILED = "the provider's answer to this read did not come. Reads change nothing: it is safe to try again."
-_NO_PAGE = (
-    "there is no such page. GET /_doubtless/actions/<action_id> shows the state of an action; nothing here changes it."
-)
-_NO_ACTION = "there is no action of this ID. Nothing was sent."
-_NO_STORE = "the store cannot be read now. It is safe to try again."
 _CONNECTIONS = "too many connections are open (bounds.connections); nothing was sent. It is safe to try again."

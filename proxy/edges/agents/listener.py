@@ -53,6 +53,7 @@ class AgentServer(web.Server):
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> BaseRequest:
         """Make a request whose body may be as large as our own bounds say."""
+        protocol.takes(payload)
         return BaseRequest(message, payload, protocol, writer, task, self._loop, client_max_size=2**62)
 
     async def listen(self, host: str, port: int) -> int:

@@ -1,5 +1,8 @@
 """A request's body, read whole within the bounds: what is to be governed must be known before anything is sent."""
 
+import asyncio
+from typing import Final
+
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
@@ -9,7 +12,8 @@ from proxy.core.answers import Code
 from proxy.core.http import Headers, first, values
 from proxy.engine.asking import Refusal
 
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+IDLE_S: Final = 60.0  # A body that stops coming must not hold its room for ever.
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Buffered:
@@ -30,8 +34,10 @@ class Buffered:
         self.held_bytes -= size
 
 
-def check_head(headers: Headers) -> None:
+def check_head(version: int, headers: Headers) -> None:
     """Refuse what cannot be carried faithfully. Raises Refusal."""
+    if version != 1:
+        raise Refusal(answers.own(Code.BAD_REQUEST, _VERSION))
     if first(headers, b"trailer") is not None:
         raise Refusal(answers.own(Code.BAD_REQUEST, _TRAILERS))
     upgrade = b",".join(values(headers, b"upgrade")).lower()
@@ -40,7 +46,10 @@ def check_head(headers: Headers) -> None:
 
 
 async def read_body(request: BaseRequest, most_bytes: int, buffered: Buffered) -> bytes:
-    """Read the body, after `100 Continue` where the agent waits for it. Raises Refusal; then `buffered` is as before."""
+    """Read the body, after `100 Continue` where the agent waits for it.
+
+    Raises Refusal, and whatever the connection ends with; then `buffered` is as before.
+    """
     headers = request.raw_headers
     declared = first(headers, b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > most_bytes:
@@ -54,7 +63,7 @@ async def read_body(request: BaseRequest, most_bytes: int, buffered: Buffered) -
     pieces: list[bytes] = []
     size = 0
     try:
-        while piece := await request.content.readany():
+        while piece := await _next_piece(request):
             size += len(piece)
             buffered.hold(len(piece))
             pieces.append(piece)
@@ -68,6 +77,15 @@ async def read_body(request: BaseRequest, most_bytes: int, buffered: Buffered) -
     return b"".join(pieces)
 
 
+async def _next_piece(request: BaseRequest) -> bytes:
+    """Return what came, at least a byte; nothing at the end. Raises Refusal: it stopped coming."""
+    try:
+        async with asyncio.timeout(IDLE_S):
+            return await request.content.readany()
+    except TimeoutError:
+        raise Refusal(answers.own(Code.BAD_REQUEST, _STALLED)) from None
+
+
 def too_large(most_bytes: int) -> Refusal:
     """Return the refusal of a body over the bound."""
     message = (
@@ -77,9 +95,11 @@ def too_large(most_bytes: int) -> Refusal:
     return Refusal(answers.own(Code.BODY_TOO_LARGE, message))
 
 
+_VERSION = "this proxy speaks HTTP/1.1. Nothing was sent."
 _TRAILERS = "the request announces trailers, which cannot be carried faithfully. Nothing was sent."
 _UPGRADE = "this proxy does not upgrade connections to a provider. Nothing was sent."
 _BROKEN = "the request's body is not framed as its head says. Nothing was sent."
+_STALLED = "the request's body stopped coming. Nothing was sent."
 _OVERLOADED = (
     "too many request bodies are in memory (bounds.buffered_bytes); nothing was sent. It is safe to try again."
 )

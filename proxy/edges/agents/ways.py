@@ -39,7 +39,7 @@ class Ways:
     def find(self, target: str, headers: Headers, base: str) -> Place | Page:
         """Understand a raw target. Raises Refusal: it leads nowhere."""
         if not target.startswith("/"):
-            raise Refusal(answers.own(Code.EGRESS_DENIED, _EGRESS))
+            raise Refusal(answers.own(Code.EGRESS_DENIED, NO_EGRESS))
         if target.startswith(PAGE):
             return Page(target.removeprefix(PAGE))
         if self._own_port is not None:
@@ -58,6 +58,8 @@ class Ways:
         agent = (first(headers, b"user-agent") or b"").decode("latin-1")
         for name, adapter in self._adapters.items():
             for part, line in adapter.doc.provider.sdk_lines.items():
+                if part in agent and "{port}" in line and name not in self._own_listen:
+                    return f"this SDK takes no path: set providers.{name}.listen, a port of its own. Nothing was sent."
                 if part in agent:
                     said = self.line(line, base, name)
                     return f"this path names no provider. For this SDK write: {said} . Nothing was sent."
@@ -67,8 +69,7 @@ class Ways:
     def line(self, template: str, base: str, provider: str) -> str:
         """Fill in the line that points an SDK here."""
         host, _, port = self._own_listen.get(provider, "").rpartition(":")
-        filled = template.replace("{base}", base)
-        return filled.replace("{host}", host or "127.0.0.1").replace("{port}", port or "?")
+        return template.replace("{base}", base).replace("{host}", host).replace("{port}", port)
 
 
 def _first_segment(path: str) -> tuple[str, str]:
@@ -80,7 +81,7 @@ def _first_segment(path: str) -> tuple[str, str]:
     return rest, ""
 
 
-_EGRESS = (
+NO_EGRESS: Final = (
     "this proxy does not forward to hosts here: address a provider by its path (/stripe/…, /resend/…). No connection "
     "was made."
 )

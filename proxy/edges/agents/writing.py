@@ -1,6 +1,6 @@
 """Answers as bytes. aiohttp's own add Date, Server and Content-Type and re-encode header bytes; these do not."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import Final
 
@@ -32,11 +32,12 @@ class WireResponse(StreamResponse):
 
 
 class OwnResponse(WireResponse):
-    """An answer of our own, where aiohttp does the asking."""
+    """An answer of our own, where aiohttp does the asking: to what is no request."""
 
-    def __init__(self, own: Own) -> None:
+    def __init__(self, own: Own, afterwards: Callable[[], Awaitable[None]]) -> None:
         super().__init__(own.status, keep_alive=True)
         self.own = own
+        self._afterwards = afterwards
 
     async def prepare(self, request: BaseRequest) -> None:
         """Write it whole."""
@@ -47,16 +48,28 @@ class OwnResponse(WireResponse):
             keep_alive = bool(self._keep_alive) and request.keep_alive
             transport.write(own_bytes(self.own, head_only=request.method == "HEAD", keep_alive=keep_alive))
 
+    async def write_eof(self, data: bytes = b"") -> None:
+        """See that it arrives, though the agent may still be sending."""
+        del data
+        await self._afterwards()
+
 
 def own_bytes(own: Own, *, head_only: bool, keep_alive: bool) -> bytes:
     """Return an answer of our own, whole."""
-    lines = [f"HTTP/1.1 {own.status} {HTTPStatus(own.status).phrase}"]
-    lines += [f"{name}: {value}" for name, value in own.headers]
-    lines.append(f"Content-Length: {len(own.body)}")
+    return json_bytes(own.status, own.headers, own.body, head_only=head_only, keep_alive=keep_alive)
+
+
+def json_bytes(
+    status: int, headers: Iterable[tuple[str, str]], body: bytes, *, head_only: bool, keep_alive: bool
+) -> bytes:
+    """Return a response that we make, whole."""
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    lines.append(f"Content-Length: {len(body)}")
     if not keep_alive:
         lines.append("Connection: close")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-    return head if head_only else head + own.body
+    return head if head_only else head + body
 
 
 def head_bytes(
@@ -67,10 +80,13 @@ def head_bytes(
     `framing`: the fields that frame our copy of the body; `keep_length` leaves the provider's own Content-Length in.
     """
     out = [b"HTTP/1.1 %d %s" % (response.status, response.reason)]
-    for name, value in response_headers(response.headers):
+    passed = response_headers(response.headers)
+    for name, value in passed:
         if keep_length or name.lower() != b"content-length":
             out.append(name + b": " + value)
-    out += [f"{name}: {value}".encode("latin-1") for name, value in extra]
+    said = {(name.lower(), value) for name, value in passed}
+    ours = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in extra]
+    out += [name + b": " + value for name, value in ours if (name.lower(), value) not in said]
     out += [name + b": " + value for name, value in framing]
     if not keep_alive:
         out.append(b"Connection: close")
