@@ -20,7 +20,7 @@ from proxy.config import Address, Config, StoreKind, key_bytes
 from proxy.core.adapter import Adapter
 from proxy.core.limits import Limit
 from proxy.core.records import Period
-from proxy.edges import logs
+from proxy.edges import codings, logs
 from proxy.edges.adapter_files import load_all
 from proxy.edges.admin import Admin, Tokens
 from proxy.edges.agents import AgentServer, Handler, Limits, Ways
@@ -179,6 +179,7 @@ class App:
             tasks=self._tasks,
             adapters=self._adapters,
             settings=engine_settings(config, self._instance),
+            decode=codings.undo,
         )
         stack.push_async_callback(self._end_tasks)
         reconciler = Reconciler(engine, vault, spool, self._tasks, self._instance)

@@ -1,13 +1,13 @@
 """What the engine needs of the world. Every implementation of a port passes its suite in `tests/conformance`."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from proxy.core.events import Moment
-from proxy.core.http import Exchange, Request
+from proxy.core.http import Exchange, Request, Response
 from proxy.core.model import Action
 from proxy.core.records import Filter, Reservation, Slip
 
@@ -229,6 +229,10 @@ class Observation(Struct, frozen=True, omit_defaults=True):
     action_id: str
     event: bytes
     response: bytes | None = None
+
+
+Decode = Callable[[Response], Response]
+"""Undoes the content coding of a response for reading, where the core cannot; else gives it back as it is."""
 
 
 class SpoolFull(Exception):

@@ -25,7 +25,7 @@ OWN_PREFIX: Final = b"doubtless-"
 
 def request_headers(headers: Headers, body: bytes, key: tuple[str, str] | None) -> Headers:
     """Return the headers of the request that is sent; `key`: our header and value, put where the agent's stood."""
-    dropped = _named_by_connection(headers) | HOP_BY_HOP
+    dropped = named_by_connection(headers) | HOP_BY_HOP
     out: list[tuple[bytes, bytes]] = []
     framed = False
     placed = key is None
@@ -51,7 +51,7 @@ def request_headers(headers: Headers, body: bytes, key: tuple[str, str] | None) 
 
 def response_headers(headers: Headers) -> Headers:
     """Return the headers of the provider's answer that the agent gets; framing is the writer's."""
-    dropped = _named_by_connection(headers) | HOP_BY_HOP
+    dropped = named_by_connection(headers) | HOP_BY_HOP
     return tuple(
         (name, value)
         for name, value in headers
@@ -59,7 +59,7 @@ def response_headers(headers: Headers) -> Headers:
     )
 
 
-def _named_by_connection(headers: Headers) -> frozenset[bytes]:
+def named_by_connection(headers: Headers) -> frozenset[bytes]:
     """Return the fields that `Connection` names as of this hop only. Framing is never among them."""
     named = {part.strip().lower() for value in values(headers, b"connection") for part in value.split(b",")}
     return frozenset(named - {b"close", b"keep-alive", b"content-length", b"host", b"authorization"})

@@ -18,7 +18,7 @@ from proxy.engine.asking import Asker
 from proxy.engine.making import Made
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Pricer
-from proxy.ports import Clock, Observation, Spawner, Stored, StoreUnavailable, Upstream, Vault
+from proxy.ports import Clock, Decode, Observation, Spawner, Stored, StoreUnavailable, Upstream, Vault
 
 EVENT_ENCODER: Final = msgspec.msgpack.Encoder()
 EVENT_DECODER: Final = msgspec.msgpack.Decoder(Event)
@@ -79,7 +79,14 @@ class Dispatcher:
     """Carries dispatches through."""
 
     def __init__(
-        self, applier: Applier, upstream: Upstream, notebook: Notebook, vault: Vault, tasks: Spawner, pricer: Pricer
+        self,
+        applier: Applier,
+        upstream: Upstream,
+        notebook: Notebook,
+        vault: Vault,
+        tasks: Spawner,
+        pricer: Pricer,
+        decode: Decode,
     ) -> None:
         self._applier = applier
         self._upstream = upstream
@@ -87,6 +94,7 @@ class Dispatcher:
         self._vault = vault
         self._tasks = tasks
         self._pricer = pricer
+        self._decode = decode
 
     async def carry(self, live: Live, stored: Stored, made: Made) -> None:
         """Send, hear and record. It is cancelled only by a drain that ran out."""
@@ -139,7 +147,8 @@ class Dispatcher:
                 ident = this.stored.action.identity
                 adapter = self._applier.adapters[ident.provider]
                 keyed = ident.idempotency_key is not None
-                judged = verdict.of_dispatch(exchange, adapter, adapter.route(ident.route), keyed=keyed)
+                readable = msgspec.structs.replace(exchange, response=self._decode(response))
+                judged = verdict.of_dispatch(readable, adapter, adapter.route(ident.route), keyed=keyed)
                 kept = not isinstance(judged, verdict.Unclear) or judged.cause is Cause.NON_TERMINAL
                 event = Responded(this.dispatch_id, judged, verdict.reply_of(exchange, adapter), kept)
                 await self._record(this, event, response if kept else None)

@@ -11,7 +11,7 @@ from proxy.core.durations import parse_ms
 from proxy.core.facts import Key
 from proxy.core.http import Request, first, values
 from proxy.core.model import Amount, Effect
-from proxy.core.outgoing import request_headers
+from proxy.core.outgoing import named_by_connection, request_headers
 from proxy.engine.asking import Ask, Refusal
 from proxy.engine.settings import Settings
 from proxy.ports import Vault
@@ -39,6 +39,7 @@ class Draft(Struct, frozen=True):
     facts: dict[str, str]
     amount: Amount
     moves: bool
+    plain: bool = True  # Its body alone says what it moves.
 
     def request(self, key_text: str | None) -> Request:
         """Return the request that is sent, under our key where the provider takes one."""
@@ -52,6 +53,7 @@ def draft(ask: Ask, adapter: Adapter, settings: Settings, vault: Vault) -> Draft
     match = adapter.match(ask.method, ask.target.partition("?")[0])
     key = identity.carries_key(adapter, ask.method, ask.target.partition("?")[0])
     agent_key = _agent_key(ask, adapter)
+    _check_connection(ask, adapter)
     try:
         event = _event(ask, adapter, settings, agent_key)
         suffix = identity.suffix(ask.headers)
@@ -64,7 +66,10 @@ def draft(ask: Ask, adapter: Adapter, settings: Settings, vault: Vault) -> Draft
     body = payload.read(ask.headers, ask.body)
     facts = identity.facts(body, match)
     _add_price_facts(facts, body, match)
-    moves = match.route.effect is Effect.MONEY and money.moves(body, match)
+    money_route = match.route.effect is Effect.MONEY
+    # Some providers take parameters from the query too: then the body alone does not say what is moved.
+    plain = "?" not in ask.target or not ask.target.partition("?")[2]
+    moves = money_route and (not plain or money.moves(body, match))
     counted = tuple(h for h in ask.headers if h[0].lower().decode("latin-1") in _counted(adapter))
     text = identity.payload_text(
         method=ask.method,
@@ -89,8 +94,9 @@ def draft(ask: Ask, adapter: Adapter, settings: Settings, vault: Vault) -> Draft
         credentials=credential_digests(identity.credential(ask.headers), vault),
         targets=_targets(body, facts, match, account, action_type, vault) if settings.twin else (),
         facts=facts,
-        amount=money.of_request(body, match, adapter),
+        amount=money.of_request(body, match, adapter) if plain else Amount(),
         moves=moves,
+        plain=plain,
     )
 
 
@@ -99,6 +105,19 @@ _EVENT_REQUIRED = (
     "ticket, a job step), or use /e/<event id>/<provider>/… . A key that an SDK makes by itself does not count. "
     "Nothing was sent."
 )
+
+
+def _check_connection(ask: Ask, adapter: Adapter) -> None:
+    """Refuse a `Connection` that would take away, on the way, what the action is recorded by. Raises Refusal."""
+    doc = adapter.doc
+    identifying = {*doc.repeat_headers, *doc.payload_headers, *(doc.account.headers if doc.account is not None else ())}
+    identifying |= {doc.key.header} if doc.key is not None else set()
+    named = named_by_connection(ask.headers) & {name.lower().encode() for name in identifying}
+    if named:
+        raise Refusal(answers.own(Code.BAD_REQUEST, _CONNECTION))
+
+
+_CONNECTION = "its Connection header names a field that says what the request is for. Nothing was sent."
 
 
 def _agent_key(ask: Ask, adapter: Adapter) -> str | None:

@@ -19,6 +19,7 @@ from proxy.engine.sending import Draining, Sender
 from proxy.engine.settings import Settings
 from proxy.ports import (
     Clock,
+    Decode,
     Entropy,
     Meter,
     Spawner,
@@ -47,6 +48,7 @@ class Engine:
         tasks: Spawner,
         adapters: Mapping[str, Adapter],
         settings: Settings,
+        decode: Decode = lambda response: response,
     ) -> None:
         self.applier = Applier(store, clock, entropy, meter, adapters, settings)
         self.reader = Reader(upstream, clock, settings)
@@ -57,7 +59,7 @@ class Engine:
         self._spool = spool
         self._tasks = tasks
         self.pricer = Pricer(self.applier, self.reader, vault, tasks)
-        dispatcher = Dispatcher(self.applier, upstream, self.notebook, vault, tasks, self.pricer)
+        dispatcher = Dispatcher(self.applier, upstream, self.notebook, vault, tasks, self.pricer, decode)
         self._sender = Sender(self.applier, dispatcher, tasks)
         maker = Maker(self.applier, adapters, self.pricer, vault)
         self._admission = Admission(

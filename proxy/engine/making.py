@@ -88,7 +88,7 @@ class Maker:
             if limit.covers(draft.match.route_type, draft.ask.provider, draft.account)
         )
         amount = draft.amount
-        if draft.moves and not amount.priced and limits.needs_amount(covering):
+        if draft.moves and draft.plain and not amount.priced and limits.needs_amount(covering):
             amount = await self._pricer.quote(
                 draft.ask.provider, draft.account, draft.match.route, draft.facts, amount, draft.ask.headers
             )

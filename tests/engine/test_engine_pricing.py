@@ -151,6 +151,26 @@ async def test_under_a_limit_what_cannot_be_priced_is_refused_and_recorded(
     assert (rig.only.status, rig.only.grade.value) == (Status.FAILED, "denied")
 
 
+async def test_under_a_limit_parameters_in_the_query_make_the_amount_undeterminable(
+    rig: Rig, record: StripeRecord
+) -> None:
+    """A provider that takes parameters there too would move what the body does not say."""
+    answer = await rig.replica(limits=(ROOM,)).ask(refund(amount=1, path="/v1/refunds?amount=5000000"))
+
+    assert (status_of(answer), code_of(answer)) == (403, "amount_undeterminable")
+    assert rig.upstream.calls == []
+
+
+async def test_without_a_limit_parameters_in_the_query_are_sent_and_count_as_unpriced(
+    rig: Rig, record: StripeRecord
+) -> None:
+    rig.upstream.writes.append(refunded())
+
+    answer = await rig.replica().ask(refund(amount=1, path="/v1/refunds?amount=5000000"))
+
+    assert (status_of(answer), rig.only.amount) == (200, Amount(5400, "usd"))  # As the answer says.
+
+
 async def test_what_is_unknown_holds_its_room_until_it_is_settled(rig: Rig, record: StripeRecord) -> None:
     rig.upstream.writes.append(broken())
     replica = rig.replica(limits=(ROOM,))

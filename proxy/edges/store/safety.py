@@ -73,7 +73,9 @@ def _policy(info: Mapping[str, str]) -> Check:
             "eviction", Level.BAD, f"{policy}: it drops records without an error", "Set maxmemory-policy to noeviction."
         )
     if policy != "noeviction":
-        return Check("eviction", Level.WARNING, f"{policy}: ours carry no TTL and stay, others' go", "Prefer noeviction.")
+        return Check(
+            "eviction", Level.WARNING, f"{policy}: ours carry no TTL and stay, others' go", "Prefer noeviction."
+        )
     return Check("eviction", Level.GOOD, policy)
 
 

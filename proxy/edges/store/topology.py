@@ -70,7 +70,7 @@ class SentinelShard:
 
     def __init__(self, url: StoreUrl) -> None:
         nodes = [(node.host, node.port) for node in url.nodes]
-        self._sentinel = Sentinel(nodes, sentinel_kwargs=_once())
+        self._sentinel = Sentinel(nodes, sentinel_kwargs=_once())  # type: ignore[no-untyped-call]
         secret = url.password.reveal() if url.password is not None else None
         self._client: Redis = self._sentinel.master_for(
             url.service, db=url.database, username=url.username or None, password=secret, ssl=url.tls, **_once()
@@ -121,7 +121,7 @@ class ClusterShard:
         for node in [*self._known, *self._url.nodes]:
             asked = self._open(node)
             try:
-                ranges = await asked.execute_command("CLUSTER SLOTS")
+                ranges = await asked.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
             except (RedisError, OSError):
                 continue
             finally:
