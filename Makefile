@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint format types unit clean node redis
+.PHONY: demo test lint format types unit clean node redis
 
 demo: $(VENV)/.product
 	@$(BIN)/doubtless demo

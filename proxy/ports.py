@@ -1,4 +1,7 @@
-"""What the engine needs of the world. Every implementation of a port passes its suite in `tests/conformance`."""
+"""What the engine needs of the world. Every implementation of a port passes its suite in `tests/conformance`.
+
+Longer than 300 lines: all promises that the engine rests on, in one place.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

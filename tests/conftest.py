@@ -16,6 +16,7 @@ MODULES: Final = Path(__file__).parent / "sdk" / "node_modules"
 THERE: Final = {
     "node": lambda: shutil.which("node") is not None,
     "the Node SDKs (`make node`)": lambda: all((MODULES / name).is_dir() for name in ("stripe", "resend")),
+    "/proc": lambda: Path("/proc/self/environ").exists(),
     "redis-server": lambda: shutil.which("redis-server") is not None,
 }
 NEEDED_BY_FIXTURE: Final = {"redis_server": "redis-server"}

@@ -5,7 +5,7 @@ Longer than 300 lines because it is the vocabulary: every word of CONTRACT 1 sta
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -23,9 +23,17 @@ class Acceptance(StrEnum):
 class DeliveryPending(Struct, frozen=True, tag="pending"):
     """Nobody knows whether the request reached the provider."""
 
+    if TYPE_CHECKING:  # Without it the type checker takes any argument for a struct that has no fields.
+
+        def __init__(self) -> None: ...
+
 
 class DeliveryFailed(Struct, frozen=True, tag="failed"):
     """The request provably did not reach the provider, or a person vouches that it did not."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
 
 
 class DeliveryConfirmed(Struct, frozen=True, tag="confirmed"):
@@ -36,6 +44,10 @@ class DeliveryConfirmed(Struct, frozen=True, tag="confirmed"):
 
 class NotDispatched(Struct, frozen=True, tag="none"):
     """Refused by us before any dispatch: neither axis applies."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
 
 
 Delivery = DeliveryPending | DeliveryFailed | DeliveryConfirmed | NotDispatched

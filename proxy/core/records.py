@@ -149,6 +149,10 @@ def project(action: Action, rules: Rules, lease_ms: int = 15_000) -> Projection:
 
 def folds_until_ms(action: Action, rules: Rules) -> int:
     """Return until when an unnamed request of the same payload is taken for this action (CONTRACT 2.3, rule 2)."""
+    if action.contradicted:
+        return _unresolved_until_ms(
+            action, rules
+        )  # Nobody knows how often it happened: it is as open as an unknown one.
     match action.status:
         case Status.PENDING:
             return FOREVER_MS
@@ -167,6 +171,8 @@ def twin_until_ms(action: Action, rules: Rules) -> int:
 
     What provably had no effect and was never in doubt has no twin.
     """
+    if action.contradicted:
+        return _unresolved_until_ms(action, rules)
     match action.status:
         case Status.PENDING:
             return FOREVER_MS if action.askers_gone else 0
@@ -181,9 +187,10 @@ def twin_until_ms(action: Action, rules: Rules) -> int:
 
 
 def _unresolved_until_ms(action: Action, rules: Rules) -> int:
-    if action.effect is Effect.MONEY or action.unknown_since_ms is None:
+    if action.effect is Effect.MONEY:
         return FOREVER_MS
-    return action.unknown_since_ms + rules.retry_window_ms
+    since_ms = action.unknown_since_ms or action.settled_at_ms or action.created_at_ms
+    return since_ms + rules.retry_window_ms
 
 
 def _index(action: Action) -> frozenset[str]:

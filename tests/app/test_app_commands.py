@@ -60,6 +60,14 @@ def test_the_demo_tells_the_story_with_measured_numbers_and_exits_0() -> None:
     assert " Stripe executed, without it         3 refunds" in ran.stdout
 
 
+def test_what_happens_without_doubtless_is_counted_not_told() -> None:
+    once = "import proxy.demo as d\nasync def insist(self): return [await self.refund(), await self.refund()]\n"
+    ran = run("demo", code=f"{once}d.Agent.insist = insist")
+    assert ran.returncode == 0
+    assert " Stripe executed, without it         2 refunds" in ran.stdout
+    assert "connection lost, 200)" in ran.stdout
+
+
 BREAKS = {
     "no answer is lost": (
         "import proxy.demo as d; from proxy.edges.standin.faults import Faults; Faults.add = lambda self, fault: fault",

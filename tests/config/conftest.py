@@ -1,3 +1,5 @@
+"""A configuration file to read, and a way to read it."""
+
 from collections.abc import Callable
 from pathlib import Path
 

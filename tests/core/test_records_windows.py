@@ -6,6 +6,7 @@ Every action here was dispatched at 0 s, became unknown at 25 s where it did, an
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from proxy.core.events import AskersGone, Delivered, Event, Folded, Found, Refused, Rules
 from proxy.core.model import FOREVER_MS, Action, Cause, Effect
@@ -17,6 +18,7 @@ from tests.core.lives import (
     NOT_EXECUTED,
     RE_1,
     REJECTED,
+    STATES,
     again,
     answer,
     lost,
@@ -167,3 +169,14 @@ def test_a_target_with_a_time_of_its_own_is_bounded_even_where_the_action_is_ope
 def test_a_target_is_not_claimed_where_the_action_has_no_twin() -> None:
     assert claims_of() == {}
     assert claims_of(answer(RE_1), TOLD) == {}
+
+
+@pytest.mark.parametrize("row", ["confirmed_contradicted", "failed_contradicted"])
+def test_a_contradicted_action_is_as_open_as_an_unknown_one_also_once_its_answer_arrived(row: str) -> None:
+    action = after(STATES[row], Delivered(folded=False))
+    assert (folds_until_ms(action, RULES), twin_until_ms(action, RULES)) == (FOREVER_MS, FOREVER_MS)
+
+
+def test_a_contradicted_message_is_open_for_the_retry_window_alone() -> None:
+    action = replace(STATES["failed_contradicted"], effect=Effect.MESSAGE, unanswered_first=False)
+    assert 0 < folds_until_ms(action, RULES) < FOREVER_MS

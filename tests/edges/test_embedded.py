@@ -1,4 +1,7 @@
-"""The embedded store, with real processes: who may have the folder, how the server ends, and what survives."""
+"""The embedded store, with real processes: who may have the folder, how the server ends, and what survives.
+
+Longer than 300 lines: each way in which an owner, its keeper or its server can end has its test, side by side.
+"""
 
 import asyncio
 import contextlib
@@ -21,7 +24,7 @@ from proxy.edges import embedded, folder
 from proxy.edges.embedded import Embedded, FolderRefused, ServerFailed
 
 ROOT = Path(__file__).parents[2]
-SERVERS = [embedded.binary(), *filter(None, [shutil.which("redis-server")])]
+SERVERS = {"valkey-server": embedded.binary(), "redis-server": shutil.which("redis-server") or ""}
 LOCKED = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)"
 
 
@@ -82,11 +85,13 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
         os.kill(owner.server, signal.SIGKILL)  # A child of a child: nobody has waited for it but its keeper.
 
 
-@pytest.mark.parametrize("server", SERVERS, ids=[Path(server).name for server in SERVERS])
+@pytest.mark.parametrize(
+    "server", ["valkey-server", pytest.param("redis-server", marks=pytest.mark.needs("redis-server"))]
+)
 async def test_a_write_is_on_the_disk_before_it_is_acknowledged_and_nothing_is_evicted(
     server: str, store: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "binary", lambda: server)
+    monkeypatch.setattr(embedded, "binary", lambda: SERVERS[server])
 
     with client_of(await store.start()) as client:
         options = client.config_get("appendonly", "appendfsync", "save", "maxmemory-policy", "port")
@@ -237,7 +242,7 @@ async def test_a_terminals_interrupt_does_not_reach_the_store(store: Embedded) -
     assert os.getpgid(server) != os.getpgid(0)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="shows the environment of a process")
+@pytest.mark.needs("/proc")
 async def test_the_server_does_not_inherit_our_secrets(store: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPS_TOKEN", "op-token-5f1e")
 

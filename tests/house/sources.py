@@ -47,15 +47,22 @@ class Source:
         return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
 
     @cached_property
+    def names(self) -> set[str]:
+        """What it takes out of modules by name: `asyncio.create_task` of `from asyncio import create_task`."""
+        taken: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{self}: imports are absolute"
+                taken |= {f"{node.module}.{alias.name}" for alias in node.names}
+        return taken
+
+    @cached_property
     def imports(self) -> set[str]:
-        """Every module that it imports, wherever in the file, `from a import b` as `a` and as `a.b`."""
-        found: set[str] = set()
+        """Every module that it imports, wherever in the file; a module of ours also where it is taken by name."""
+        found = {name.rpartition(".")[0] for name in self.names} | {name for name in self.names if _is_ours(name)}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{self}: imports are absolute"
-                found.add(node.module or "")
         return found
 
     @cached_property
@@ -66,6 +73,11 @@ class Source:
     def within(self) -> Iterator[tuple[str, ast.AST]]:
         """Yield every node with the name of the innermost function around it."""
         yield from _within(self.tree, "")
+
+
+def _is_ours(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 def _within(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:

@@ -60,7 +60,8 @@ def breaches(source: Source, ban: Ban) -> list[str]:
     if str(source).startswith(ban.where or ("-",)):
         return []
     by_name = [f"{source}:{line} {name}" for name, line in source.calls if _is(name, ban.calls)]
-    by_import = [f"{source} imports {module}" for module in source.imports if module in ban.calls]
+    taken = source.imports | source.names
+    by_import = [f"{source} imports {name}" for name in taken if _is(name, ban.calls)]
     return by_name + by_import
 
 

@@ -147,9 +147,10 @@ def requests_plain(base: str, wish: Wish) -> Any:
         return _requests(session, base, wish)
 
 
-def requests_resending(base: str, wish: Wish) -> Any:
+def requests_resending(base: str, wish: Wish, *, raise_on_status: bool = True) -> Any:
     """`requests` as platform teams set it up: it repeats POSTs that were answered 429 or 5xx."""
-    retry = Retry(2, backoff_factor=0.1, status_forcelist=RESENT, allowed_methods=None)
+    limits: Any = {"status_forcelist": RESENT, "allowed_methods": None, "raise_on_status": raise_on_status}
+    retry = Retry(2, backoff_factor=0.1, **limits)
     with requests.Session() as session:
         session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retry))
         return _requests(session, base, wish)

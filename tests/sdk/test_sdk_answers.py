@@ -1,12 +1,13 @@
 """The other answers that the proxy makes itself, as each client hands them over (CONTRACT 3)."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from proxy.edges.standin import StandIn
 from tests.conformance.server import free_port, running, valkey_binary
-from tests.sdk.clients import WRITE, Client, Wish
+from tests.sdk.clients import WRITE, Client, Wish, requests_resending
 from tests.sdk.clients_node import ALL, each
 from tests.sdk.fixtures import Staged
 from tests.sdk.stage import Stage, environment, on_stage
@@ -116,6 +117,10 @@ async def test_urllib3_hides_the_message_of_a_safe_answer_unless_told_not_to(sta
     told = await client.call(stage)
     assert (told.error, "Doubtless" in (told.text or "")) == ("RetryError", False)
     assert (stage.statuses, stage.writes) == ([502] * 3, [])
+
+    outspoken = Client("outspoken", "stripe", partial(requests_resending, raise_on_status=False))
+    told = await outspoken.call(stage)
+    assert (told.status, "safe to try again" in (told.text or "")) == (502, True)
 
 
 @pytest.mark.parametrize("client", [client for client in ALL if client.name == "stripe-python"])
