@@ -144,6 +144,7 @@ class FileSpool:
         self._bound = bound_bytes
         self._reserve = bound_bytes // 4
         private_folder(self._folder)
+        self._dead: list[str] = []
         self._own = self._free_slot()
         self._slots = [*self._left_behind(), self._own]
 
@@ -203,6 +204,29 @@ class FileSpool:
         for slot in self._slots:
             slot.close()
 
+    @property
+    def dead_instances(self) -> tuple[str, ...]:
+        """Who wrote their names into slots that are free now: those processes are gone."""
+        return tuple(self._dead)
+
+    def write_instance(self, instance: str) -> None:
+        """Say whose slot this is, for whoever finds it free."""
+        write_whole(self._own.path.parent / "instance", instance.encode())
+
+    def _note_owner(self, folder: Path) -> None:
+        """Take down who had a slot that is ours now, and that nobody has it any more."""
+        named = folder / "instance"
+        if named.exists():
+            self._dead.append(named.read_text("utf-8"))
+
+    def forget_dead(self) -> None:
+        """The dead were seen to: what they left in flight is due."""
+        for slot in sorted(self._folder.iterdir()):
+            named = slot / "instance"
+            if slot.name.isdecimal() and named.exists() and named.read_text("utf-8") in self._dead:
+                named.unlink()
+        self._dead = []
+
     def _size(self) -> int:
         return sum(slot.size for slot in self._slots)
 
@@ -211,6 +235,7 @@ class FileSpool:
             folder = self._folder / str(number)
             private_folder(folder)
             if (held := lock(folder / "lock")) is not None:
+                self._note_owner(folder)
                 return Slot(folder, held)
         raise OSError(errno.EAGAIN, f"{SLOTS_MAX} processes use the spool already", str(self._folder))
 
@@ -218,6 +243,7 @@ class FileSpool:
         for folder in sorted(self._folder.iterdir()):
             if not folder.name.isdecimal() or (held := lock(folder / "lock")) is None:
                 continue
+            self._note_owner(folder)
             slot = Slot(folder, held)
             if len(slot):
                 yield slot
