@@ -5,7 +5,7 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -57,6 +57,19 @@ def _placed(text: str, places: dict[str, str]) -> str:
     for place, value in places.items():
         text = text.replace(place, value)
     return text
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it holds. Raises TimeoutError where it never does."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await holds():
+            pass
+
+
+async def reached(fault: Fault) -> None:
+    """Return once a fault has met a request. Raises TimeoutError where none comes."""
+    async with asyncio.timeout(PATIENCE_S):
+        await fault.reached()
 
 
 class Bench:
@@ -153,9 +166,11 @@ class Bench:
 
     async def settled_soon(self, action_id: str, *status: str) -> dict[str, Any]:
         """Return the action once it is in one of the states, though the store may not answer before."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (await self.admin("GET", f"actions/{action_id}")).status == 503:
-                pass
+
+        async def answers() -> bool:
+            return (await self.admin("GET", f"actions/{action_id}")).status != 503
+
+        await eventually(answers)
         return await self.settled(action_id, *status)
 
     async def reconcile(self, action_id: str) -> dict[str, Any]:
@@ -172,6 +187,14 @@ class Bench:
         assert isinstance(raw, bytes)
         return decode_record(raw).action
 
+    async def until_record(self, action_id: str, holds: Callable[[Action], bool]) -> None:
+        """Return once it holds of the record."""
+
+        async def stands() -> bool:
+            return holds(await self.record(action_id))
+
+        await eventually(stands)
+
     # ── Probes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def probe(self, path: str) -> Heard:
@@ -182,6 +205,22 @@ class Bench:
     async def metric(self, name: str, **labels: str) -> float | None:
         """Return a sample's value; None where it is not exported."""
         return sample((await self.probe("/metrics")).body.decode(), name, **labels)
+
+    async def until_metric(self, name: str, value: float, **labels: str) -> None:
+        """Return once a sample has a value."""
+
+        async def shows() -> bool:
+            return await self.metric(name, **labels) == value
+
+        await eventually(shows)
+
+    async def until_ready_says(self, text: str) -> None:
+        """Return once /readyz answers so."""
+
+        async def says() -> bool:
+            return (await self.probe("/readyz")).body.decode() == f"{text}\n"
+
+        await eventually(says)
 
 
 def sample(text: str, name: str, **labels: str) -> float | None:
@@ -195,7 +234,7 @@ def sample(text: str, name: str, **labels: str) -> float | None:
 
 def event() -> str:
     """Return an event ID that no other test has."""
-    return f"ticket-{next(_numbers)}"
+    return f"event-{next(_numbers)}"
 
 
 @contextlib.asynccontextmanager

@@ -106,9 +106,10 @@ class Rig(Bench):
         if running is not None:
             await running.stop()
 
-    async def turn(self) -> None:
-        """Let the loop go on."""
+    async def has_health(self) -> bool:
+        """Are there probes already? Lets the loop go on."""
         await asyncio.sleep(0)
+        return "health" in self.ports
 
     @property
     def app(self) -> App:

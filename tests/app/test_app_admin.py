@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.app.bench import RESEND_SECRET, SECRET, TOKEN, VIEWER, event, nothing_sent
+from tests.app.bench import RESEND_SECRET, SECRET, TOKEN, VIEWER, event, nothing_sent, reached
 from tests.app.line import Line, request
 from tests.app.rig import Rig
 
@@ -213,7 +213,7 @@ async def test_what_is_settled_in_flight_or_unknown_to_us_is_not_reconciled(rig:
     fault, named = rig.fault("hold_after_commit"), event()
     async with await rig.line() as line:
         await line.send(rig.refund(rig.charge(), event=named))
-        await fault.reached()
+        await reached(fault)
         [pending] = await rig.actions(event_id=named)
         early = await rig.admin("POST", f"actions/{pending['action_id']}/reconcile")
         fault.release()

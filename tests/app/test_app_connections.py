@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from proxy.app import App
 from proxy.edges.agents import reading
 from proxy.edges.standin import Chunk
 from proxy.edges.upstream import Stream
 from proxy.engine import Engine
-from tests.app.bench import SECRET, event, nothing_sent
+from tests.app.bench import SECRET, event, eventually, nothing_sent, reached
 from tests.app.line import Line, request
 from tests.app.rig import Rig
 
@@ -84,7 +85,7 @@ async def test_a_retry_that_will_not_wait_is_told_that_the_first_is_in_flight(ri
     fault = rig.fault("hold_after_commit")
     async with await rig.line() as line:
         await line.send(rig.refund(charge, event=named))
-        await fault.reached()
+        await reached(fault)
         heard = await rig.refunded(charge, event=named, headers={"Prefer": "wait=0"})
         assert (heard.status, heard.code, heard.field("Doubtless-Retry")) == (423, "action_in_flight", "never")
         assert (heard.field("Preference-Applied"), heard.json["doubtless"]["status"]) == ("wait=0", "pending")
@@ -131,10 +132,11 @@ async def test_a_connection_over_the_bound_is_answered_and_ended(tmp_path: Path)
                 heard = await two.ask(page)
                 assert (heard.status, heard.code, heard.field("Connection")) == (503, "overloaded", "close")
                 assert await two.rest() == (b"", "fin")
-        status = 503
-        while status == 503:
-            status = (await rig.ask("GET", "/_doubtless/actions/none")).status
-        assert status == 404
+
+        async def room() -> bool:
+            return (await rig.ask("GET", "/_doubtless/actions/none")).status == 404
+
+        await eventually(room)
 
 
 # ── Where something of ours fails ─────────────────────────────────────────────────────────────────────────────────────
@@ -178,3 +180,31 @@ async def test_a_failure_of_ours_in_a_read_cuts_it_short_and_writes_nothing_into
         await line.send(request("GET", "/stripe/v1/charges", headers=AUTH))
         data, _ = await line.rest()
     assert (b"abcde" in data, b"doubtless" in data, data.endswith(b"0\r\n\r\n")) == (True, False, False)
+
+
+async def test_what_was_shown_to_have_arrived_right_before_the_end_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending, end, delivered = asyncio.Event(), App._end_tasks, Engine._delivered
+
+    async def ends(self: App) -> None:
+        ending.set()
+        await end(self)
+
+    async def late(self: Engine, action_id: str, folded: bool) -> None:
+        await ending.wait()
+        for _ in range(50):  # Turns of the loop: a store that takes its time.
+            await asyncio.sleep(0)
+        await delivered(self, action_id, folded)
+
+    monkeypatch.setattr(App, "_end_tasks", ends)
+    monkeypatch.setattr(Engine, "_delivered", late)
+    async with Rig(tmp_path) as rig:
+        charge = rig.charge()
+        async with await rig.line() as line:
+            first = await line.ask(rig.refund(charge))
+            await line.ask(request("GET", "/nobody"))  # It shows that the answer before it was read.
+            await rig.stop()
+        await rig.start()
+        second = await rig.refunded(charge)
+        assert (second.status, second.action_id != first.action_id, len(rig.writes)) == (200, True, 2)

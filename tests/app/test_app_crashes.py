@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.bench import SECRET, event
+from tests.app.bench import SECRET, event, reached
 from tests.app.served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-async def until_ready_says(bench: Served, text: str) -> None:
-    """Ask /readyz until it answers so."""
-    while (await bench.probe("/readyz")).body.decode().strip() != text:
-        pass
 
 
 def store_pid(bench: Served) -> int:
@@ -32,7 +26,7 @@ async def test_what_a_killed_process_had_in_flight_is_unknown_before_it_listens_
         fault = bench.fault("hold_after_commit")
         async with await bench.line() as line:
             await line.send(bench.refund(charge, event=named))
-            await fault.reached()
+            await reached(fault)
             assert bench.process is not None
             assert await bench.process.end(signal.SIGKILL) == -signal.SIGKILL
             assert (await line.rest())[0] == b""
@@ -55,7 +49,7 @@ async def test_what_was_never_executed_stays_unknown_after_a_crash_too(tmp_path:
         fault, named = bench.fault("hang"), event()
         async with await bench.line() as line:
             await line.send(bench.refund(bench.charge(), event=named))
-            await fault.reached()
+            await reached(fault)
             assert bench.process is not None
             await bench.process.end(signal.SIGKILL)
         await bench.start()
@@ -90,9 +84,9 @@ async def test_a_drain_takes_no_new_writes_and_waits_for_those_in_flight(tmp_pat
         assert process is not None
         async with await bench.line() as line:
             await line.send(bench.refund(charge, event=named))
-            await fault.reached()
+            await reached(fault)
             process.tell(signal.SIGTERM)
-            await until_ready_says(bench, "draining")
+            await bench.until_ready_says("draining")
             ready = await bench.probe("/readyz")
             assert (ready.status, (await bench.probe("/livez")).status) == (503, 200)
             refused = await bench.refunded(bench.charge(), event=event())
@@ -120,11 +114,10 @@ async def test_a_drain_that_runs_out_tells_its_agents_and_records_it(tmp_path: P
         assert process is not None
         async with await bench.line() as first, await bench.line() as second:
             await first.send(bench.refund(charge, key=str(uuid.uuid4())))
-            await fault.reached()
+            await reached(fault)
             [pending] = await bench.actions()
             await second.send(bench.refund(charge, key=str(uuid.uuid4())))
-            while (await bench.record(pending["action_id"])).unanswered_folded < 1:
-                pass
+            await bench.until_record(pending["action_id"], lambda action: action.unanswered_folded == 1)
             process.tell(signal.SIGTERM)
             told = [await first.hear(), await second.hear()]
         assert [(h.status, h.code) for h in told] == [(423, "outcome_unknown")] * 2

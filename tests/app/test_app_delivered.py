@@ -11,6 +11,7 @@ import pytest
 
 from proxy.edges.agents import connection as agents
 from proxy.edges.standin import Chunk
+from tests.app.bench import reached
 from tests.app.line import Heard, Line, request
 from tests.app.rig import Rig
 
@@ -71,9 +72,7 @@ async def again(rig: Rig, charge: str) -> Heard:
 
 async def shown(rig: Rig, heard: Heard) -> None:
     """Return once it is recorded that the answer arrived."""
-    async with asyncio.timeout(30):
-        while (await rig.record(heard.action_id)).unanswered_first:
-            pass
+    await rig.until_record(heard.action_id, lambda action: not action.unanswered_first)
 
 
 async def check_new(rig: Rig, charge: str, first: Heard, times: int = 2) -> None:
@@ -213,7 +212,7 @@ async def test_a_fin_before_the_answer_does_not_show_it_though_the_answer_still_
     fault = rig.fault("hold_after_commit")
     line = await rig.line()
     await line.send(unnamed(rig, charge))
-    await fault.reached()
+    await reached(fault)
     line.half_close()
     fault.release()
     heard = await line.hear()
@@ -244,7 +243,7 @@ async def test_an_agent_that_left_before_the_answer_has_not_got_it(rig: Rig, end
     fault = rig.fault("hold_after_commit")
     line = await rig.line()
     await line.send(unnamed(rig, charge))
-    await fault.reached()
+    await reached(fault)
     line.close()
     fault.release()
     await ends.reached(1)
@@ -274,10 +273,9 @@ async def test_while_one_folded_request_lacks_its_answer_it_is_undelivered(rig: 
     for _ in range(3):
         lines.append(await rig.line())
         await lines[-1].send(unnamed(rig, charge))
-        await fault.reached()
+        await reached(fault)
     [action] = await rig.actions(limit="1")
-    while (await rig.record(action["action_id"])).unanswered_folded < 2:
-        pass
+    await rig.until_record(action["action_id"], lambda record: record.unanswered_folded == 2)
     fault.release()
     answers = [await line.hear() for line in lines]
     assert {heard.action_id for heard in answers} == {action["action_id"]}
@@ -285,8 +283,6 @@ async def test_while_one_folded_request_lacks_its_answer_it_is_undelivered(rig: 
     lines[1].close()
     lines[2].reset()
     await ends.reached(3)
-    async with asyncio.timeout(30):
-        while (await rig.record(action["action_id"])).unanswered_folded != 1:
-            pass
+    await rig.until_record(action["action_id"], lambda record: record.unanswered_folded == 1)
     assert (await again(rig, charge)).action_id == action["action_id"]
     assert len(rig.writes) == 1

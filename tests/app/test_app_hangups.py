@@ -1,11 +1,10 @@
 """An agent that hangs up changes nothing: before the request is whole nothing is sent, after that all is recorded."""
 
-import asyncio
 import uuid
 
 import pytest
 
-from tests.app.bench import SECRET, event, nothing_sent
+from tests.app.bench import SECRET, event, nothing_sent, reached
 from tests.app.line import Line, request
 from tests.app.rig import Rig
 
@@ -58,7 +57,7 @@ async def test_while_the_provider_works_the_outcome_is_recorded_all_the_same(rig
     fault = rig.fault(kind)
     line = await rig.line()
     await line.send(rig.refund(charge, event=named))
-    await fault.reached()
+    await reached(fault)
     leave(line, how)
     [action] = await rig.actions(event_id=named)
     fault.release()
@@ -78,7 +77,7 @@ async def test_an_answer_that_is_lost_when_nobody_waits_any_more_is_unknown(rig:
     rig.fault("drop_after_commit")
     line = await rig.line()
     await line.send(rig.refund(rig.charge(), event=named))
-    await held.reached()
+    await reached(held)
     leave(line, how)
     held.release()
     [action] = await rig.actions(event_id=named)
@@ -104,7 +103,7 @@ async def test_the_first_asker_may_leave_and_the_one_that_waits_gets_the_answer(
     fault = rig.fault("hold_after_commit")
     async with await rig.line() as first, await rig.line() as second:
         await first.send(rig.refund(charge, event=named))
-        await fault.reached()
+        await reached(fault)
         await second.send(rig.refund(charge, event=named))
         first.reset()
         fault.release()
@@ -117,7 +116,7 @@ async def test_one_that_waits_may_leave_and_the_first_gets_its_answer(rig: Rig) 
     fault = rig.fault("hold_after_commit")
     async with await rig.line() as first, await rig.line() as second:
         await first.send(rig.refund(charge, event=named))
-        await fault.reached()
+        await reached(fault)
         await second.send(rig.refund(charge, event=named))
         second.reset()
         fault.release()
@@ -130,12 +129,10 @@ async def test_a_reworded_retry_after_all_askers_left_does_not_get_through(rig: 
     fault = rig.fault("hold_after_commit")
     async with await rig.line() as line:
         await line.send(rig.refund(charge, key=str(uuid.uuid4())))
-        await fault.reached()
+        await reached(fault)
         [action] = await rig.actions(limit="1")
         line.reset()
-        async with asyncio.timeout(30):
-            while not (await rig.record(action["action_id"])).askers_gone:
-                pass
+        await rig.until_record(action["action_id"], lambda record: record.askers_gone)
     heard = await rig.refunded(charge, key=str(uuid.uuid4()), reason="requested_by_customer")
     assert (heard.status, heard.code, heard.field("Doubtless-Retry")) == (423, "suspected_duplicate", "new-event")
     assert heard.json["doubtless"]["action_id"] == action["action_id"]

@@ -35,12 +35,6 @@ async def text(rig: Rig) -> str:
     return (await rig.probe("/metrics")).body.decode()
 
 
-async def until(rig: Rig, name: str, value: float, **labels: str) -> None:
-    """Ask until the sampler has seen it."""
-    while await rig.metric(name, **labels) != value:
-        pass
-
-
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sample the shared state often."""
@@ -60,7 +54,7 @@ async def test_every_metric_is_there_with_its_kind_and_its_help(rig: Rig) -> Non
 
 async def test_known_providers_and_their_types_are_at_0_before_anything_happens(tmp_path: Path) -> None:
     async with Rig(tmp_path, SETTINGS) as rig:
-        await until(rig, "store_up", 1)
+        await rig.until_metric("store_up", 1)
         exposition = await text(rig)
     for provider in ("stripe", "resend"):
         for name in (
@@ -94,7 +88,7 @@ async def test_the_story_moves_the_values_and_settles_them_again(tmp_path: Path)
         heard = await rig.refunded(charge, event=named)
         again = await rig.refunded(charge, event=named)
         assert (heard.status, again.status) == (423, 423)
-        await until(rig, "unknown_actions", 1, **kind)
+        await rig.until_metric("unknown_actions", 1, **kind)
         during = await text(rig)
         assert sample(during, "actions_total", **kind, status="pending", cause="") == 1
         assert sample(during, "actions_total", **kind, status="denied_unresolved", cause="connection_lost") == 1
@@ -106,7 +100,7 @@ async def test_the_story_moves_the_values_and_settles_them_again(tmp_path: Path)
         assert (sample(during, "state_sample_timestamp_seconds") or 0) > 1_700_000_000
         await rig.reconcile(heard.action_id)
         assert (await rig.refunded(charge, event=named)).status == 200
-        await until(rig, "unknown_actions", 0, **kind)
+        await rig.until_metric("unknown_actions", 0, **kind)
         after = await text(rig)
         assert sample(after, "actions_total", **kind, status="confirmed", cause="") == 1
         assert sample(after, "readbacks_total", provider="stripe", result="found") == 1
@@ -127,8 +121,8 @@ async def test_what_needs_a_person_and_what_has_no_price_is_counted(tmp_path: Pa
         await rig.ask("POST", "/stripe/v1/unheard_of", form={}, headers=named)
         rig.fault("status_without_commit", status=400, body=b'{"error": {"type": "idempotency_error"}}')
         await rig.refunded(rig.charge(), event=event())
-        await until(rig, "unknown_unpriced_actions", 1, provider="stripe")
-        assert await rig.metric("needs_operator_actions", provider="stripe") == 1
+        await rig.until_metric("unknown_unpriced_actions", 1, provider="stripe")
+        await rig.until_metric("needs_operator_actions", 1, provider="stripe")
 
 
 async def test_no_id_is_a_label(rig: Rig) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.edges.standin import Chunk
-from tests.app.bench import RESEND_SECRET, SECRET, event
+from tests.app.bench import RESEND_SECRET, SECRET, event, reached
 from tests.app.line import Heard, Line, request
 from tests.app.rig import Rig
 
@@ -105,7 +105,7 @@ async def test_a_key_that_is_in_flight_at_the_provider_leaves_the_outcome_unknow
     async with await Line.open(rig.standin.port("stripe")) as other:
         fields = {**STRIPE, "Idempotency-Key": f"{named}:stripe.refund.create"}
         await other.send(request("POST", "/v1/refunds", form={"charge": charge, "amount": "5400"}, headers=fields))
-        await fault.reached()
+        await reached(fault)
         heard = await rig.refunded(charge, event=named)
         fault.release()
         assert (await other.hear()).status == 200

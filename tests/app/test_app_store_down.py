@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy.edges import sampler
-from tests.app.bench import SECRET, STATE_KEY, Bench, event, nothing_sent
+from tests.app.bench import SECRET, STATE_KEY, event, eventually, nothing_sent, reached
 from tests.app.rig import Rig
 from tests.app.served import Served
 from tests.conformance.server import Server, running
@@ -38,11 +38,6 @@ def pid_of(server: Server) -> int:
     return int(info.partition(b"process_id:")[2].partition(b"\r\n")[0])
 
 
-async def until_ready(bench: Bench, *, ready: bool) -> None:
-    while ((await bench.probe("/readyz")).status == 200) is not ready:
-        pass
-
-
 async def test_without_the_store_nothing_is_sent_reads_pass_and_it_comes_back_by_itself(
     tmp_path: Path, redis_server: Server, more: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,18 +61,16 @@ async def test_without_the_store_nothing_is_sent_reads_pass_and_it_comes_back_by
         for path in ("actions", f"actions/{known.action_id}", "exposure"):
             asked = await rig.admin("GET", path)
             assert (asked.status, asked.json["code"]) == (503, "store_unavailable")
-        await until_ready(rig, ready=False)
+        await rig.until_ready_says("the store does not answer")
         assert (await rig.probe("/readyz")).body == b"the store does not answer\n"
         assert (await rig.probe("/livez")).status == (await rig.probe("/startupz")).status == 200
-        while await rig.metric("store_up") != 0:
-            pass
+        await rig.until_metric("store_up", 0)
         redis_server.start()
-        await until_ready(rig, ready=True)
+        await rig.until_ready_says("ok")
         again = await rig.refunded(charge, event=named)
         assert (again.status, len(rig.writes)) == (200, writes + 1)
         assert (await rig.action(known.action_id))["status"] == "confirmed"
-        while await rig.metric("store_up") != 1:
-            pass
+        await rig.until_metric("store_up", 1)
 
 
 async def test_a_store_that_hangs_is_as_one_that_is_away_and_its_late_commit_sends_nothing(
@@ -93,7 +86,7 @@ async def test_a_store_that_hangs_is_as_one_that_is_away_and_its_late_commit_sen
         finally:
             os.kill(pid, signal.SIGCONT)
         assert (heard.status, heard.code) == (503, "store_unavailable")
-        await until_ready(rig, ready=True)
+        await rig.until_ready_says("ok")
         again = await rig.refunded(charge, event=named)
         assert (again.status, len(rig.writes), rig.standin.executions()) == (200, 1, 1)
         [action] = await rig.actions(event_id=named)
@@ -109,20 +102,18 @@ async def test_an_answer_that_the_store_cannot_take_reaches_the_agent_and_is_rec
         fault = rig.fault("hold_after_commit")
         async with await rig.line() as line:
             await line.send(rig.refund(charge, event=named))
-            await fault.reached()
+            await reached(fault)
             redis_server.kill()
             fault.release()
             heard = await line.hear()
         assert (heard.status, heard.field("Doubtless-Status")) == (200, "confirmed")
         assert heard.json["id"] == rig.standin.refunds()[0]["id"]
-        while await rig.metric("spool_observations") != 1:
-            pass
+        await rig.until_metric("spool_observations", 1)
         redis_server.start()
         action = await rig.settled_soon(heard.action_id, "confirmed")
         assert [(e["source"], e["verdict"]) for e in action["evidence"]] == [("response", "accepted")]
         assert action["was_unknown"] is False
-        while await rig.metric("spool_observations") != 0:
-            pass
+        await rig.until_metric("spool_observations", 0)
         again = await rig.refunded(charge, event=named)
         assert (again.body, again.field("Idempotent-Replayed"), len(rig.writes)) == (heard.body, "true", 1)
 
@@ -136,7 +127,7 @@ async def test_a_lost_answer_is_unknown_to_the_agent_while_the_store_is_away(
         rig.fault("drop_after_commit")
         async with await rig.line() as line:
             await line.send(rig.refund(rig.charge(), event=named))
-            await held.reached()
+            await reached(held)
             redis_server.kill()
             held.release()
             heard = await line.hear()
@@ -154,7 +145,7 @@ async def test_what_a_dead_process_had_spooled_is_recorded_by_the_next(
         fault = bench.fault("hold_after_commit")
         async with await bench.line() as line:
             await line.send(bench.refund(charge, event=named))
-            await fault.reached()
+            await reached(fault)
             redis_server.kill()
             fault.release()
             heard = await line.hear()
@@ -176,8 +167,7 @@ async def test_a_store_that_is_away_at_the_start_is_waited_for_and_that_is_said(
     redis_server.stop()
     async with Rig(tmp_path, more, start=False) as rig:
         rig.launch()
-        while "health" not in rig.ports:
-            await rig.turn()
+        await eventually(rig.has_health)
         assert (await rig.probe("/readyz")).body == b"starting\n"
         assert ((await rig.probe("/startupz")).status, (await rig.probe("/livez")).status) == (503, 200)
         assert "proxy" not in rig.ports

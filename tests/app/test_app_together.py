@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from proxy import app
 from proxy.edges import sampler
-from tests.app.bench import SECRET, STATE_KEY, Bench, event
+from tests.app.bench import SECRET, STATE_KEY, Bench, event, eventually, reached
 from tests.app.line import Heard, request
 from tests.app.rig import Rig
 from tests.app.served import Served
@@ -151,8 +151,7 @@ async def test_what_one_sidecar_lost_the_other_does_not_send_and_may_settle(pair
     labels = {"provider": "stripe", "action_type": "stripe.refund.create"}
     for value in (1, 0):
         for rig in pair:  # Shared state is the same on each: max by, never sum.
-            while await rig.metric("unknown_actions", **labels) != value:
-                pass
+            await rig.until_metric("unknown_actions", value, **labels)
         if value:
             assert (await two.reconcile(lost.action_id))["status"] == "confirmed"
     again = await one.refunded(charge, event=named)
@@ -170,7 +169,7 @@ async def test_what_a_dead_sidecar_had_in_flight_is_written_off_by_the_one_that_
         fault = dead.fault("hold_after_commit")
         async with await dead.line() as line:
             await line.send(dead.refund(charge, event=named))
-            await fault.reached()
+            await reached(fault)
             [pending] = await living.actions(event_id=named)
             assert dead.process is not None
             await dead.process.end(signal.SIGKILL)
@@ -180,6 +179,29 @@ async def test_what_a_dead_sidecar_had_in_flight_is_written_off_by_the_one_that_
         fault.release()
         assert (await living.reconcile(action["action_id"]))["status"] == "confirmed"
         assert len(living.writes) == 1
+
+
+async def test_a_sidecar_that_ends_answers_those_that_wait_for_what_another_has_in_flight(
+    store: dict[str, str], tmp_path: Path
+) -> None:
+    one = Rig(tmp_path / "one", store)
+    async with one, Rig(tmp_path / "two", store, standin=one.standin) as two:
+        charge, named = one.charge(), event()
+        fault = one.fault("hold_after_commit")
+        async with await one.line() as first, await two.line() as second, await two.line() as third:
+            await first.send(one.refund(charge, event=named))
+            await reached(fault)
+            [action] = await two.actions(event_id=named)
+            page = f"/_doubtless/actions/{action['action_id']}"
+            await second.send(two.refund(charge, event=named))
+            await third.send(request("GET", page, headers={"Prefer": "wait=20"}))
+            await two.ask("GET", page)  # By now both of them wait.
+            _, waited, shown = await asyncio.gather(two.stop(), second.hear(), third.hear())
+            assert (waited.status, waited.code) == (423, "action_in_flight")
+            assert (shown.status, shown.json["status"]) == (200, "pending")
+            fault.release()
+            assert (await first.hear()).status == 200
+    assert len(one.writes) == 1
 
 
 # ── Bounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,7 +230,8 @@ async def test_more_bodies_than_fit_are_told_so_and_room_comes_back(tmp_path: Pa
             assert fits.code != "overloaded"
             assert (over.status, over.code, over.field("Doubtless-Retry")) == (503, "overloaded", "safe")
             slow.reset()
-        again = over
-        while again.code == "overloaded":
-            again = await rig.refunded("ch_1", event=event(), reason="x" * 800)
-        assert again.action_id
+
+        async def fits_again() -> bool:
+            return (await rig.refunded("ch_1", event=event(), reason="x" * 800)).code != "overloaded"
+
+        await eventually(fits_again)

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from tests.app.bench import SECRET, event
+from tests.app.bench import SECRET, event, reached
 from tests.app.line import Heard
 from tests.app.rig import Rig
 
@@ -167,7 +167,7 @@ async def test_at_the_answer_deadline_it_is_unknown_and_a_late_answer_is_evidenc
         charge, named = rig.charge(), event()
         async with await rig.line() as first, await rig.line() as second:
             await first.send(rig.refund(charge, event=named))
-            await fault.reached()
+            await reached(fault)
             await second.send(rig.refund(charge, event=named))
             told = [await first.hear(), await second.hear()]
         assert [(heard.status, heard.code) for heard in told] == [(423, "outcome_unknown")] * 2
@@ -184,14 +184,19 @@ async def test_at_the_answer_deadline_it_is_unknown_and_a_late_answer_is_evidenc
         assert await rig.metric("late_responses_total", provider="stripe") == 1
 
 
-async def test_after_the_harvest_end_nobody_listens_and_it_stays_unknown(tmp_path: Path) -> None:
+async def test_after_the_harvest_end_nobody_listens_and_only_the_record_can_tell(tmp_path: Path) -> None:
     async with Rig(tmp_path, {"DEADLINES__ANSWER": "200ms", "DEADLINES__HARVEST": "300ms"}) as rig:
         fault = rig.fault("hang")
         heard = await rig.refunded(rig.charge(), event=event())
         assert (heard.status, heard.code) == (423, "outcome_unknown")
-        await rig.standin.journal.until(lambda journal: journal[0].complete)
+        await rig.stop()  # The drain waits for what is in flight: until the harvest end.
         fault.release()
-        await rig.stop()
+        await rig.standin.journal.until(lambda journal: journal[0].executed)
+        await rig.start()
+        action = await rig.action(heard.action_id)
+        assert (action["status"], action["cause"]) == ("denied_unresolved", "timeout")
+        assert [e["source"] for e in action["evidence"]] == ["transport"]
+        assert (await rig.reconcile(heard.action_id))["status"] == "confirmed"
         assert len(rig.writes) == 1
 
 

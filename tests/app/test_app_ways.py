@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.app.bench import SECRET, event, nothing_sent
+from tests.app.bench import SECRET, event, nothing_sent, reached
 from tests.app.line import Line, request
 from tests.app.rig import Rig
 
@@ -185,7 +185,7 @@ async def test_an_agent_that_asks_can_wait_for_the_end_of_what_is_in_flight(rig:
     charge, named = rig.charge(), event()
     async with await rig.line() as first, await rig.line() as second:
         await first.send(rig.refund(charge, event=named))
-        await fault.reached()
+        await reached(fault)
         [action] = await rig.actions(event_id=named)
         path = f"/_doubtless/actions/{action['action_id']}"
         assert (await rig.ask("GET", path)).json["status"] == "pending"

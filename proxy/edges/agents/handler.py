@@ -72,7 +72,7 @@ class Handler:
         self._limits = limits
         self._buffered = buffered
         self._timed = timed
-        self._pages = Pages(engine.applier.store, adapters, clock, limits.wait_ms)
+        self.pages = Pages(engine.applier.store, adapters, clock, limits.wait_ms)
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:
         """Answer one request."""
@@ -219,7 +219,7 @@ class Handler:
     async def _page(self, request: BaseRequest, page: Page, base: str) -> StreamResponse:
         """Answer an agent that asks for the state of an action."""
         asker, wait_ms = cast("AgentConnection", request.protocol).new_asker(), prefer_wait_ms(request.raw_headers)
-        body = await self._pages.show(request.method, page.path, base, wait_ms=wait_ms or 0, asker=asker)
+        body = await self.pages.show(request.method, page.path, base, wait_ms=wait_ms or 0, asker=asker)
         keep_alive = request.keep_alive and request.content.is_eof()
         headers = (("Content-Type", "application/json"), *applied(wait_ms))
         head_only = request.method == "HEAD"

@@ -38,6 +38,7 @@ class AgentServer(web.Server):
             keepalive_timeout=KEEPALIVE_S,
             lingering_time=LINGERING_S,
         )
+        self._handler = handler
         self._engine = engine
         self._limits = limits
         self._listening: list[asyncio.Server] = []
@@ -67,5 +68,6 @@ class AgentServer(web.Server):
         """Stop listening, and let what is being answered be answered."""
         for server in self._listening:
             server.close()
+        self._handler.pages.hurry()
         self.pre_shutdown()
         await self.shutdown(within_s)

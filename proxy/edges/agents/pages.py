@@ -27,6 +27,11 @@ class Pages:
         self._adapters = adapters
         self._clock = clock
         self._wait_ms = wait_ms
+        self._hurried = False
+
+    def hurry(self) -> None:
+        """Let nobody wait any longer: we are about to close."""
+        self._hurried = True
 
     async def show(self, method: str, path: str, base: str, *, wait_ms: int, asker: Asker) -> bytes:
         """Return a page. Raises Refusal: there is none, or it cannot be read now."""
@@ -49,7 +54,7 @@ class Pages:
         while first is not None and stored is not None:
             left_ms = until_ms - self._clock.monotonic_ms()
             status = stored.action.status
-            if asker.gone or left_ms <= 0 or status not in _OPEN or status is not first.action.status:
+            if self._hurried or asker.gone or left_ms <= 0 or status not in _OPEN or status is not first.action.status:
                 break
             await asyncio.sleep(min(POLL_MS, left_ms) / 1000)
             stored = await self._store.get(action_id)
