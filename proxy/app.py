@@ -183,7 +183,7 @@ class App:
         )
         stack.push_async_callback(self._end_tasks)
         reconciler = Reconciler(engine, vault, spool, self._tasks, self._instance)
-        await self._first_beat(store, reconciler, stopping)
+        await self._first_beat(store, reconciler, spool, stopping)
         sampler = Sampler(store, self._metrics, self._adapters, limits_of(config), self._clock, spool)
         self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
         self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
@@ -214,19 +214,27 @@ class App:
         self._embedded = embedded
         return address, keys or [_state_key(embedded.state_key())]
 
-    async def _first_beat(self, store: RedisStore, reconciler: Reconciler, stopping: asyncio.Event) -> None:
+    def _dead(self, spool: FileSpool) -> set[str]:
+        """Return the instances that are dead for certain: what they held before us, by a lock, is ours."""
+        previous = self._embedded.previous_instance if self._embedded is not None else None
+        return {*spool.dead_instances, *([previous] if previous else [])}
+
+    async def _first_beat(
+        self, store: RedisStore, reconciler: Reconciler, spool: FileSpool, stopping: asyncio.Event
+    ) -> None:
         """Wait until the store answers; then write off what the owner before us left in flight, before we listen."""
         while not stopping.is_set():
             try:
                 await store.beat(self._instance, LEASE_MS)
-                if self._embedded is not None:
-                    previous = self._embedded.previous_instance
-                    if previous is not None:
-                        await store.bury(previous)
-                    self._embedded.write_instance(self._instance)
+                await reconciler.unspool()  # First: what the dead saw and wrote down is not unknown.
+                for dead in self._dead(spool):
+                    await store.bury(dead)
                 while await reconciler.round():
                     pass
-                await reconciler.unspool()
+                spool.write_instance(self._instance)
+                spool.forget_dead()
+                if self._embedded is not None:
+                    self._embedded.write_instance(self._instance)
             except StoreUnavailable as gone:
                 _log.warning("waiting for the store", store=self.config.store.url.shown, why=str(gone)[:64])
                 with contextlib.suppress(TimeoutError):
@@ -347,6 +355,7 @@ async def serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Nothing is read again yet; its default would end us without a drain.
     await App(config).run(stopping)
 
 

@@ -60,8 +60,8 @@ class Reconciler:
         while True:
             try:
                 await self._before_looking()
+                await self.unspool()  # First: what was seen and written down is not unknown.
                 claimed = await self.round()
-                await self.unspool()
             except (StoreUnavailable, OSError):
                 claimed = 0
             if claimed < CLAIMED_MOST:

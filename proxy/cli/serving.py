@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import click
 
-from proxy.cli.common import BAD_USAGE, config_option, configuration
-from proxy.config import Config
+from proxy.cli.common import BAD_USAGE, complain, config_option, configuration
+from proxy.cli.unbuilt import not_built
+from proxy.config import Complaints, Config
 
 
 @click.command()
@@ -23,6 +24,8 @@ def run(config: Config) -> int:
     from proxy.core.facts_file import BadAdapter
     from proxy.edges.embedded import EmbeddedError
 
+    if missing := not_built(config):
+        complain(Complaints(missing))
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(serve_until_stopped(config))

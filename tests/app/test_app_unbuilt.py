@@ -1,0 +1,32 @@
+"""A setting whose promise is not kept yet is refused, not passed over."""
+
+import pytest
+from click.testing import CliRunner
+
+from proxy.cli import main
+from proxy.cli.unbuilt import not_built
+from proxy.config import load
+
+KEY = {"DOUBTLESS_STATE__KEY": "A" * 43}
+
+
+@pytest.mark.parametrize(
+    ("setting", "environ"),
+    [
+        ("store.wait_replicas", {**KEY, "DOUBTLESS_STORE__URL": "redis://h", "DOUBTLESS_STORE__WAIT_REPLICAS": "1"}),
+        ("store.url", {**KEY, "DOUBTLESS_STORE__URL": "redis+sentinel://h1,h2/main"}),
+        ("store.url", {**KEY, "DOUBTLESS_STORE__URL": "redis+cluster://h1,h2"}),
+        ("listen.transparent", {"DOUBTLESS_LISTEN__TRANSPARENT": "127.0.0.1:7443"}),
+        ("providers.stripe.stamp", {"DOUBTLESS_PROVIDERS__STRIPE__STAMP": "true"}),
+        ("notify", {"DOUBTLESS_NOTIFY": '[{"url": "https://h"}]'}),
+    ],
+)
+def test_it_is_named_and_serve_and_the_check_exit_2(setting: str, environ: dict[str, str]) -> None:
+    assert [complaint.setting for complaint in not_built(load(None, environ))] == [setting]
+    for command in (["serve"], ["config", "check", "--offline"]):
+        ran = CliRunner().invoke(main, command, env=environ)
+        assert (ran.exit_code, setting in ran.output) == (2, True)
+
+
+def test_what_is_built_is_not_refused() -> None:
+    assert not_built(load(None, {**KEY, "DOUBTLESS_STORE__URL": "redis://h:1/0"})) == []
