@@ -14,7 +14,7 @@ SETTLED = ("confirmed", "failed")
 
 @click.group()
 def actions() -> None:
-    """List, show and settle actions."""
+    """List and show actions, and ask the provider's record about one."""
 
 
 @actions.command("list")
@@ -67,8 +67,10 @@ def reconcile(action_id: str, config_path: str | None, as_json: bool) -> None:
         show_json(action)
     else:
         last = action["attempts"][-1] if action["attempts"] else None
-        found = f" · the record was asked: {last['result']}" if last else ""
+        found = f" · the record was asked: {last['result']} {last['detail'] or ''}".rstrip() if last else ""
         click.echo(f"{_word(action)}{found}")
+        if last and last["detail"] == "no_credential":
+            click.echo(f"No credential is kept any more: set providers.{action['provider']}.read_key, and ask again.")
     if action["status"] not in SETTLED:
         sys.exit(REFUSED)
 

@@ -10,7 +10,15 @@ def not_built(config: Config) -> list[Complaint]:
         ("store.wait_replicas", str(config.store.wait_replicas), config.store.wait_replicas > 0),
         ("store.url", url.shown, url.kind in (StoreKind.SENTINEL, StoreKind.CLUSTER)),
         ("listen.transparent", str(config.listen.transparent), config.listen.transparent is not None),
+        ("listen.webhooks", str(config.listen.webhooks), config.listen.webhooks is not None),
+        ("admin.trusted_proxies", f"{len(config.admin.trusted_proxies)} networks", bool(config.admin.trusted_proxies)),
+        ("admin.four_eyes_above", f"{len(config.admin.four_eyes_above)} amounts", bool(config.admin.four_eyes_above)),
+        ("state.archive", str(config.state.archive), config.state.archive is not None),
         ("notify", f"{len(config.notify)} targets", bool(config.notify)),
         *((f"providers.{name}.stamp", "true", p.stamp) for name, p in config.providers.items()),
+        *(
+            (f"providers.{name}.webhook_secret", "(not shown)", bool(p.webhook_secret))
+            for name, p in config.providers.items()
+        ),
     ]
     return [Complaint(name, value, "is not built in this version") for name, value, is_set in refused if is_set]

@@ -1,6 +1,7 @@
 """The operators' API (CONTRACT 6). Every path needs a token; an agent's side has none of this."""
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from proxy.reconciler import Reconciler, Refused
 LIMIT_DEFAULT: Final = 50
 LIMIT_MOST: Final = 200
 _RAISED: Final = {404: "not_found", 405: "not_found", 413: "body_too_large"}
+_CURSOR: Final = re.compile(r"[0-9a-f-]{36}")
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
 _VALUES: Final = {
     "status": (*(status.value for status in Status), "unknown"),
@@ -186,7 +188,10 @@ def _query(query: "Mapping[str, str]") -> tuple[Filter, str | None, int]:
             if values[name] not in _FLAGS:
                 raise Failed(400, "bad_request", f"{name} is true or false.")
             values[name] = _FLAGS[values[name]]
-    return Filter(**values), query.get("cursor") or None, int(limit)
+    cursor = query.get("cursor") or None
+    if cursor is not None and _CURSOR.fullmatch(cursor) is None:
+        raise Failed(400, "bad_request", "cursor is what next_cursor of the page before says.")
+    return Filter(**values), cursor, int(limit)
 
 
 def _json(body: "Mapping[str, Any]", status: int = 200) -> web.Response:

@@ -162,7 +162,7 @@ async def test_an_event_has_its_actions(shared: Rig, made: Made) -> None:
 
 WRONG = [
     *("limit=0", "limit=201", "limit=x", "limit=", "limit=-1"),
-    *("state=unknown", "status=lost", "grade=A", "contradicted=maybe"),
+    *("state=unknown", "status=lost", "grade=A", "contradicted=maybe", "cursor=zzz"),
 ]
 
 
