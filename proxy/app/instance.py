@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+import structlog
 from aiohttp import web
 from msgspec import structs
 
 from proxy.app.ledger import Ledger
 from proxy.app.parts import adapter_paths, engine_settings, limits_of, origins_of, types_of
+from proxy.app.surroundings import look_around, token_path
 from proxy.config import Address, Config
+from proxy.core.checks import Check, Level
 from proxy.edges import codings
 from proxy.edges.adapter_files import load_all
 from proxy.edges.admin import Admin, Tokens
@@ -24,6 +27,7 @@ from proxy.edges.sampler import Sampler
 from proxy.edges.sites import site
 from proxy.edges.spool import FileSpool
 from proxy.edges.store.client import RedisStore
+from proxy.edges.store.inspection import fingerprints
 from proxy.edges.tasks import Tasks
 from proxy.edges.upstream import UpstreamClient
 from proxy.edges.vault import StateVault
@@ -34,6 +38,7 @@ LEASE_MS: Final = 10_000
 BEAT_MS: Final = 3_000
 ROUND_MS: Final = 200
 CLOSE_S: Final = 1.0
+_log = structlog.get_logger(__name__)
 
 
 class Instance:
@@ -45,11 +50,12 @@ class Instance:
         self._tasks = Tasks()
         self._loops = Tasks()  # What goes on for ever, apart from work that ends by itself.
         self._clock = SystemClock()
-        self._name = f"{socket.gethostname()[:40]}-{SystemEntropy().token()}"
+        self._instance = f"{socket.gethostname()[:40]}-{SystemEntropy().token()}"
         self._adapters = load_all(adapter_paths(config))
         self._metrics = Metrics(self._adapters, types_of(self._adapters))
         self._health = Health(self._metrics)
         self._token_path: Path | None = None
+        self._warnings: list[str] = []
         self.ports: dict[str, int] = {}
         self.ready = asyncio.Event()
 
@@ -69,7 +75,7 @@ class Instance:
     # ── From the first probe to the end ───────────────────────────────────────────────────────────────────────────────
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run until `stopping` is set, then drain. Raises EmbeddedError, OSError: it cannot start."""
+        """Run until `stopping` is set, then drain. Raises Refused, EmbeddedError, OSError: it cannot start."""
         async with contextlib.AsyncExitStack() as stack:
             await self._start(stack, stopping)
             if not stopping.is_set():
@@ -107,12 +113,14 @@ class Instance:
             meter=self._metrics,
             tasks=self._tasks,
             adapters=self._adapters,
-            settings=engine_settings(config, self._name, LEASE_MS),
+            settings=engine_settings(config, self._instance, LEASE_MS),
             decode=codings.undo,
         )
         stack.push_async_callback(self._end_tasks)
-        reconciler = Reconciler(engine, vault, spool, self._tasks, self._name)
-        await ledger.first_beat(self._name, LEASE_MS, store, reconciler, spool, stopping)
+        reconciler = Reconciler(engine, vault, spool, self._tasks, self._instance)
+        await ledger.first_beat(self._instance, LEASE_MS, fingerprints(vault), store, reconciler, spool, stopping)
+        self._tell(ledger.checks)
+        self._loops.spawn(self._look_around(), "checks")  # Beside the rest: a resolver may be slow.
         sampler = Sampler(store, self._metrics, self._adapters, limits_of(config), self._clock, spool)
         self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
         self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
@@ -128,6 +136,20 @@ class Instance:
             )
             await stack.enter_async_context(self._site("admin", admin.application(), listen.admin))
         await self.open_doors(stack, engine, upstream)
+
+    # ── What doctor would say ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _look_around(self) -> None:
+        self._tell(await look_around(self.config))
+
+    def _tell(self, checks: Iterable[Check]) -> None:
+        """Say in the log what is not good; what is loud, in the greeting too."""
+        for check in checks:
+            if check.level is not Level.GOOD:
+                tell = _log.error if check.level is Level.BAD else _log.warning
+                tell(f"{check.what}: {check.level}", found=check.found, do=check.do)
+            if check.loud:
+                self._warnings.append(f"  WARNING: {check.what}: {check.found}. {check.do}")
 
     def _store_timed(self, op: str, seconds: float) -> None:
         self._metrics.store_seconds.labels(op).observe(seconds)
@@ -163,7 +185,7 @@ class Instance:
     def _greet(self) -> None:
         """Say where everything is."""
         listen = self.config.listen
-        for line in self.greeting():
+        for line in (*self._warnings, *self.greeting()):
             self._say(line)
         if listen.admin is not None:
             token = f"   token: {self._token_path} (mode 0600)" if self._token_path is not None else ""
@@ -174,8 +196,3 @@ class Instance:
     def at(self, name: str, address: Address) -> str:
         """Return where a listener is: its port is the one that it got, where the configuration leaves it open."""
         return str(structs.replace(address, port=self.ports.get(name, address.port)))
-
-
-def token_path(config: Config) -> Path:
-    """Return where the operators' token is that we make where none is configured."""
-    return Path(config.store.url.folder or Path(config.state.spool).parent) / "admin.token"

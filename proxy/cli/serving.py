@@ -35,6 +35,7 @@ def hub(config_path: str | None) -> None:
 
 def run(kind: "Callable[[Config], Instance]", config: Config) -> int:
     """Run an instance until a signal to stop; the exit code."""
+    from proxy.app import Refused
     from proxy.app import run as run_until_stopped
     from proxy.core.facts_file import BadAdapter
     from proxy.edges.embedded import EmbeddedError
@@ -46,7 +47,7 @@ def run(kind: "Callable[[Config], Instance]", config: Config) -> int:
             runner.run(run_until_stopped(kind, config))
     except Complaints as wrong:
         complain(wrong)
-    except (BadAdapter, EmbeddedError) as wrong:
+    except (BadAdapter, EmbeddedError, Refused) as wrong:
         click.echo(str(wrong), err=True)
         return BAD_USAGE
     except OSError as wrong:
