@@ -7,7 +7,8 @@ from proxy.cli.actions import actions
 from proxy.cli.adapters import adapters
 from proxy.cli.configuration import config
 from proxy.cli.demo import demo, sandbox
-from proxy.cli.serving import serve
+from proxy.cli.doctor import doctor
+from proxy.cli.serving import hub, serve
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,5 +22,5 @@ def version() -> None:
     click.echo(f"doubtless {__version__}")
 
 
-for command in (serve, demo, sandbox, actions, adapters, config):
+for command in (serve, hub, demo, sandbox, actions, adapters, config, doctor):
     main.add_command(command)

@@ -1,8 +1,9 @@
-"""`doubtless serve`."""
+"""`doubtless serve` and `doubtless hub`."""
 
 import asyncio
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,17 +11,32 @@ from proxy.cli.common import BAD_USAGE, complain, config_option, configuration
 from proxy.cli.unbuilt import not_built
 from proxy.config import Complaints, Config
 
+if TYPE_CHECKING:
+    from proxy.app import Instance
+
 
 @click.command()
 @config_option
 def serve(config_path: str | None) -> None:
     """Run the sidecar: proxy, reconciler and admin port."""
-    sys.exit(run(configuration(config_path)))
+    from proxy.app import App  # Heavy; other commands need none of it.
+
+    sys.exit(run(App, configuration(config_path)))
 
 
-def run(config: Config) -> int:
-    """Serve until a signal to stop; the exit code."""
-    from proxy.app import serve as serve_until_stopped  # Heavy; other commands need none of it.
+@click.command()
+@config_option
+def hub(config_path: str | None) -> None:
+    """Run a hub: reconciler and admin port for the sidecars of a shared store; no proxy."""
+    from proxy.app import Hub
+
+    sys.exit(run(Hub, configuration(config_path)))
+
+
+def run(kind: "Callable[[Config], Instance]", config: Config) -> int:
+    """Run an instance until a signal to stop; the exit code."""
+    from proxy.app import Refused
+    from proxy.app import run as run_until_stopped
     from proxy.core.facts_file import BadAdapter
     from proxy.edges.embedded import EmbeddedError
 
@@ -28,8 +44,10 @@ def run(config: Config) -> int:
         complain(Complaints(missing))
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve_until_stopped(config))
-    except (BadAdapter, EmbeddedError) as wrong:
+            runner.run(run_until_stopped(kind, config))
+    except Complaints as wrong:
+        complain(wrong)
+    except (BadAdapter, EmbeddedError, Refused) as wrong:
         click.echo(str(wrong), err=True)
         return BAD_USAGE
     except OSError as wrong:

@@ -3,7 +3,7 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +43,15 @@ def load(path: str | None, environ: Mapping[str, str]) -> Config:
         given=frozenset(reading.given),
         variables=frozenset(reading.variables),
         files=tuple(dict.fromkeys(([] if path is None else [path]) + reading.files)),
+        secret_files=(*reading.secret_files, *_written_out(path, reading)),
     )
+
+
+def _written_out(path: str | None, reading: Reading) -> Iterator[tuple[str, str]]:
+    """Yield the secrets that stand in the configuration's own file. A store's URL is none by itself."""
+    for setting in sorted(reading.literals - {"store.url"}):
+        if path is not None and not any(setting.startswith(variable) for variable in reading.overridden):
+            yield setting, path
 
 
 def _near(variable: str) -> str:

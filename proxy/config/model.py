@@ -118,7 +118,8 @@ class Config(Section, frozen=True, kw_only=True):
     """The whole configuration.
 
     `given` are the settings that were written, in the file or the environment, by their dotted names; `variables`
-    the environment variables that secrets were taken from; `files` what a reload has to watch.
+    the environment variables that secrets were taken from; `files` what a reload has to watch. `secret_files` are the
+    settings whose secret stands in a file, each with that file; in the configuration's own, where it is written out.
     """
 
     listen: Annotated[Listen, Table(Listen)] = field(default_factory=Listen)
@@ -139,6 +140,7 @@ class Config(Section, frozen=True, kw_only=True):
     given: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
     files: tuple[str, ...] = ()
+    secret_files: tuple[tuple[str, str], ...] = ()
 
     def broken(self) -> Iterator[Broken]:
         """Say the rules between sections that do not hold."""

@@ -60,6 +60,8 @@ class Reading:
         self.overridden: dict[str, str] = {}
         self.variables: set[str] = set()
         self.files: list[str] = []
+        self.secret_files: list[tuple[str, str]] = []
+        self.literals: set[str] = set()  # Settings whose secret stands where it is written.
 
     def blamed(self, setting: str) -> bool:
         """Was this setting, or a part of it, complained of?"""

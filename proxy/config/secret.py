@@ -51,6 +51,7 @@ def resolve(value: object, at: Place) -> str:
         return _from_variable(name, at)
     if source == "file":
         return _from_file(name, at)
+    at.reading.literals.add(at.setting)
     if not value.strip():
         raise Bad("must not be empty")
     return value
@@ -70,6 +71,7 @@ def _from_variable(name: str, at: Place) -> str:
 
 def _from_file(name: str, at: Place) -> str:
     at.reading.files.append(name)
+    at.reading.secret_files.append((at.setting, name))
     try:
         text = Path(name).read_text("utf-8").strip()
     except OSError as error:

@@ -41,6 +41,12 @@ class ServerFailed(EmbeddedError):
     """The server did not start, or did not end."""
 
 
+def socket_of(folder: Path) -> Path:
+    """Return where the server of a folder listens, if it runs."""
+    noted = folder.absolute() / "socket"
+    return Path(os.fsdecode(noted.read_bytes())) if noted.exists() else noted.with_name(_SOCKET)
+
+
 class Folder:
     """A folder that is ours from `take` to `leave`.
 
@@ -169,8 +175,7 @@ class Folder:
         return str(self._socket()) in title.stdout
 
     def _socket(self) -> Path:
-        noted = self.path / "socket"
-        return Path(os.fsdecode(noted.read_bytes())) if noted.exists() else self.path / _SOCKET
+        return socket_of(self.path)
 
     def _must_be_ours(self) -> None:
         assert self.ours, "the folder is another's until it is taken"

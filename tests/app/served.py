@@ -1,4 +1,4 @@
-"""`doubtless serve` in a process of its own, before a stand-in in the test: for signals, crashes, and its log."""
+"""`doubtless serve` or `hub` in a process of its own, before a stand-in in the test: for signals, crashes, its log."""
 
 import asyncio
 import os
@@ -100,10 +100,21 @@ class Process:
 
 
 class Served(Bench):
-    """A sidecar in a process of its own. `code` runs in it before all."""
+    """A sidecar, or a hub, in a process of its own. `code` runs in it before all; `standin`: another bench's."""
 
-    def __init__(self, folder: Path, more: dict[str, str] | None = None, *, code: str = "") -> None:
-        self.standin = StandIn(clock=SystemClock().wall_ms, listen=(Listener("stripe"), Listener("resend")))
+    def __init__(
+        self,
+        folder: Path,
+        more: dict[str, str] | None = None,
+        *,
+        code: str = "",
+        command: str = "serve",
+        standin: StandIn | None = None,
+    ) -> None:
+        listen = (Listener("stripe"), Listener("resend"))
+        self.standin = standin or StandIn(clock=SystemClock().wall_ms, listen=listen)
+        self._rules = standin is None
+        self._command = command
         self.folder = folder
         self.more = more or {}
         self.code = code
@@ -111,7 +122,8 @@ class Served(Bench):
         self._ports: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
-        await self.standin.start()
+        if self._rules:
+            await self.standin.start()
         try:
             await self.start()
         except BaseException:
@@ -124,7 +136,8 @@ class Served(Bench):
             if self.process is not None:
                 await self.process.tidy()
         finally:
-            await self.standin.stop()
+            if self._rules:
+                await self.standin.stop()
 
     @property
     def ports(self) -> dict[str, int]:
@@ -132,11 +145,11 @@ class Served(Bench):
         return self._ports
 
     def launch(self, **more: str) -> Process:
-        """Start `serve` on the folder, whatever runs there, and do not wait for it."""
+        """Start it on the folder, whatever runs there, and do not wait for it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "doubtless.toml").write_text(CONFIG, "utf-8")
         env = settings(self.folder, self.standin, self.more | more)
-        return Process(("serve", "--config", "doubtless.toml"), self.folder, env, code=self.code)
+        return Process((self._command, "--config", "doubtless.toml"), self.folder, env, code=self.code)
 
     async def start(self, **more: str) -> Process:
         """Start it and wait until it is ready."""

@@ -209,6 +209,11 @@ def test_an_address_in_use_is_one_sentence_and_exits_2(tmp_path: Path) -> None:
     assert len(ran.stderr.splitlines()) == 1
 
 
+def test_a_hub_on_the_embedded_store_is_a_mistake_and_exits_2(tmp_path: Path) -> None:
+    refused(run("hub", cwd=tmp_path), 2, "store.url = ", "embedded:.doubtless", "name a Redis or Valkey")
+    assert not (tmp_path / ".doubtless").exists()
+
+
 # ── What is no command ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from proxy import app
+from proxy.app import instance
 from proxy.edges import sampler
 from tests.app.bench import SECRET, STATE_KEY, Bench, event, eventually, reached
 from tests.app.line import Heard, request
@@ -161,9 +161,9 @@ async def test_what_one_sidecar_lost_the_other_does_not_send_and_may_settle(pair
 async def test_what_a_dead_sidecar_had_in_flight_is_written_off_by_the_one_that_lives(
     store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "LEASE_MS", 1000)
-    monkeypatch.setattr(app, "BEAT_MS", 100)
-    dead = Served(tmp_path / "one", store, code="import proxy.app as a; a.LEASE_MS, a.BEAT_MS = 1000, 100")
+    monkeypatch.setattr(instance, "LEASE_MS", 1000)
+    monkeypatch.setattr(instance, "BEAT_MS", 100)
+    dead = Served(tmp_path / "one", store, code="import proxy.app.instance as a; a.LEASE_MS, a.BEAT_MS = 1000, 100")
     async with dead, Rig(tmp_path / "two", store, standin=dead.standin) as living:
         charge, named = dead.charge(), event()
         fault = dead.fault("hold_after_commit")

@@ -37,7 +37,7 @@ BANS = (
     Ban(
         ("print", "pprint"),
         "what a person reads goes through click or `say`, all else through the log",
-        ("proxy/app.py",),  # What `say` is there.
+        ("proxy/app/running.py",),  # What `say` is there.
     ),
     Ban(
         tuple(f"logging.{level}" for level in ("debug", "info", "warning", "error", "exception", "critical")),

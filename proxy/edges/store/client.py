@@ -44,6 +44,11 @@ def connect(url: str, timeout_s: float = 2.0) -> Redis:
     )
 
 
+def tag_of(ledger: str) -> bytes:
+    """Return what every key of a ledger begins with: the hash tag that puts them all into one slot."""
+    return b"dl:{" + ledger.encode() + b"}:"
+
+
 class RedisStore:
     """Actions of one ledger. All its keys share one hash tag, so it runs unchanged on a cluster."""
 
@@ -55,7 +60,7 @@ class RedisStore:
         self._timed = timed
         self.answers = False  # Did it, when it was last asked?
         self._lane = Lane(shard, tasks, (COMMIT, CLAIM, BEAT))
-        tag = b"dl:{" + ledger.encode() + b"}:"
+        tag = tag_of(ledger)
         self._actions, self._claims, self._due, self._index = (
             tag + n for n in (b"actions", b"claims", b"due", b"index")
         )
