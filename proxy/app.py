@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 from aiohttp import web
 from msgspec import structs
-from redis.asyncio import Redis
 
 from proxy.config import Address, Config, StoreKind, key_bytes
 from proxy.core.adapter import Adapter
@@ -33,7 +32,8 @@ from proxy.edges.metrics import Metrics
 from proxy.edges.sampler import Sampler
 from proxy.edges.sites import site
 from proxy.edges.spool import FileSpool
-from proxy.edges.store.client import RedisStore, connect
+from proxy.edges.store.client import RedisStore, tag_of
+from proxy.edges.store.topology import Shard, SingleShard, shard_of
 from proxy.edges.tasks import Tasks
 from proxy.edges.upstream import Origin, UpstreamClient, tls_context
 from proxy.edges.vault import StateVault
@@ -149,16 +149,11 @@ class App:
         config, listen = self.config, self.config.listen
         if listen.health is not None:
             await stack.enter_async_context(self._site("health", self._health.application(), listen.health))
-        url, keys = await self._open_store(stack)
+        shard, keys = await self._open_store(stack)
         vault = StateVault(keys)
         spool = FileSpool(config.state.spool)
         stack.callback(spool.close)
-        client = connect(url)
-        stack.push_async_callback(client.aclose)
-
-        async def shard() -> Redis:
-            return client
-
+        stack.push_async_callback(shard.close)
         store = RedisStore(shard, config.store.ledger, self._clock, self._tasks, self._store_timed)
         self._health.store_answers = lambda: store.answers
         upstream = UpstreamClient(
@@ -202,17 +197,17 @@ class App:
 
     # ── The store ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _open_store(self, stack: contextlib.AsyncExitStack) -> tuple[str, list[bytes]]:
-        """Start or find the store; its URL, and the state keys."""
+    async def _open_store(self, stack: contextlib.AsyncExitStack) -> tuple[Shard, list[bytes]]:
+        """Start the store, or say where it is found; and the state keys."""
         url = self.config.store.url
         keys = [_state_key(secret.reveal()) for secret in self.config.state.key]
         if url.kind is not StoreKind.EMBEDDED:
-            return url.address.reveal(), keys
+            return shard_of(url, tag_of(self.config.store.ledger)), keys
         embedded = Embedded(url.folder, allow_ephemeral=self.config.store.allow_ephemeral)
         address = await embedded.start()
         stack.push_async_callback(embedded.stop)
         self._embedded = embedded
-        return address, keys or [_state_key(embedded.state_key())]
+        return SingleShard(address), keys or [_state_key(embedded.state_key())]
 
     def _dead(self, spool: FileSpool) -> set[str]:
         """Return the instances that are dead for certain: what they held before us, by a lock, is ours."""
