@@ -94,7 +94,7 @@ class Instance:
         spool = FileSpool(config.state.spool)
         stack.callback(spool.close)
         stack.push_async_callback(ledger.shard.close)
-        store = RedisStore(ledger.shard.client, config.store.ledger, self._clock, self._tasks, self._store_timed)
+        store = RedisStore(ledger.shard, config.store.ledger, self._clock, self._tasks, self._store_timed)
         self._health.store_answers = lambda: store.answers
         upstream = UpstreamClient(
             origins_of(config, self._adapters),

@@ -17,7 +17,8 @@ from redis.asyncio import Redis
 from proxy.core.model import FOREVER_MS
 from proxy.core.records import Period, period_label
 from proxy.edges.clock import SystemClock
-from proxy.edges.store.client import RedisStore, connect
+from proxy.edges.store.client import RedisStore
+from proxy.edges.store.topology import Shard, SingleShard
 from proxy.edges.tasks import Tasks
 from tests.conformance.bench import DAY
 from tests.conformance.server import Server
@@ -31,27 +32,24 @@ class RedisBench:
 
     def __init__(self, url: str) -> None:
         self.ledger = f"suite-{os.getpid()}-{next(_ledgers)}"
-        self.client = connect(url, timeout_s=10.0)
-        self._clients = [self.client]
+        admin = SingleShard(url, answer_s=10.0)
+        self.client: Redis = admin.connected
+        self._shards: list[Shard] = [admin]
         self.tasks = Tasks()
         self.clock = SystemClock()
-        self.store = self.instance(self.client)
-        self.other = self.instance(connect(url, timeout_s=10.0))
+        self.store = self.instance(admin)
+        self.other = self.instance(SingleShard(url, answer_s=10.0))
 
-    def instance(self, client: Redis) -> RedisStore:
+    def instance(self, shard: Shard, clock: SystemClock | None = None) -> RedisStore:
         """Return the ledger over a connection; the bench closes it."""
-        if client not in self._clients:
-            self._clients.append(client)
-
-        async def shard() -> Redis:
-            return client
-
-        return RedisStore(shard, self.ledger, self.clock, self.tasks)
+        if shard not in self._shards:
+            self._shards.append(shard)
+        return RedisStore(shard, self.ledger, clock or self.clock, self.tasks)
 
     async def close(self) -> None:
         """Leave nothing open."""
-        for client in self._clients:
-            await client.aclose()
+        for shard in self._shards:
+            await shard.close()
 
     def key(self, name: str) -> str:
         """Return the key of one of the ledger's structures."""

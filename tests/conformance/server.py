@@ -1,6 +1,7 @@
 """A real server as a child process, for the length of a test session."""
 
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -68,6 +69,16 @@ class Server:
     def kill(self) -> None:
         """End it as a crash does."""
         self._end(kill=True)
+
+    def pause(self) -> None:
+        """Stop it where it stands: connections are still taken, by the kernel, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on, with what has been sent to it meanwhile."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def _end(self, *, kill: bool) -> None:
         process, self._process = self._process, None

@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 
 from proxy.core.records import Period, Projection, period_label
 from proxy.edges.clock import SystemClock
-from proxy.edges.store.client import RedisStore, connect
+from proxy.edges.store.client import RedisStore
+from proxy.edges.store.topology import SingleShard
 from proxy.ports import Committed, StoreUnavailable
 from tests.conformance.bench import DAY, HOUR
 from tests.conformance.redis_bench import RedisBench
@@ -50,7 +51,7 @@ async def relay(server: Server, tmp_path: Path) -> AsyncIterator[Relay]:
 @pytest.fixture
 def store(bench: RedisBench, relay: Relay) -> RedisStore:
     """The bench's ledger, behind the relay."""
-    return bench.instance(connect(relay.url, timeout_s=5.0))
+    return bench.instance(SingleShard(relay.url, answer_s=5.0))
 
 
 async def calls(client: Redis, command: str) -> int:
@@ -99,7 +100,7 @@ async def test_a_lost_reply_fails_everybody_whose_command_travelled_along(relay:
 
 
 async def test_a_reply_that_comes_too_late_is_not_taken_for_the_next_one(bench: RedisBench, relay: Relay) -> None:
-    store = bench.instance(connect(relay.url, timeout_s=0.2))
+    store = bench.instance(SingleShard(relay.url, answer_s=0.2))
     first, second = creation(make_action(1)), creation(make_action(2))
     await store.get(action_id(1))
     relay.hold_next_reply()
@@ -112,7 +113,7 @@ async def test_a_reply_that_comes_too_late_is_not_taken_for_the_next_one(bench: 
     assert stored.action == second.action
 
 
-async def test_a_repeated_commit_does_not_turn_the_clock_back(bench: RedisBench) -> None:
+async def test_a_repeated_commit_does_not_turn_the_clock_back(bench: RedisBench, server: Server) -> None:
     class Heard(SystemClock):
         """Remembers what it was told."""
 
@@ -120,11 +121,8 @@ async def test_a_repeated_commit_does_not_turn_the_clock_back(bench: RedisBench)
             told.append(store_ms)
             super().heard(store_ms, asked_monotonic_ms)
 
-    async def shard() -> Redis:
-        return bench.client
-
     told: list[int] = []
-    store = RedisStore(shard, bench.ledger, Heard(), bench.tasks)
+    store = bench.instance(SingleShard(server.url), Heard())
     slip = creation(make_action())
     first = done(await store.commit(slip))
     while await bench.now_ms() <= first.now_ms:
@@ -137,7 +135,7 @@ async def test_a_repeated_commit_does_not_turn_the_clock_back(bench: RedisBench)
 
 
 async def test_a_server_that_is_not_there_is_said(bench: RedisBench, tmp_path: Path) -> None:
-    store = bench.instance(connect(f"unix://{tmp_path / 'nobody'}"))
+    store = bench.instance(SingleShard(f"unix://{tmp_path / 'nobody'}"))
     for ask in (store.commit(creation(make_action())), store.get(action_id(1)), store.exposure(), store.beat("i", 1)):
         with pytest.raises(StoreUnavailable):
             await ask
@@ -210,10 +208,13 @@ async def test_an_asker_that_gives_up_takes_nothing_from_the_others(bench: Redis
 
 
 async def test_nobody_waits_for_ever_where_the_lane_breaks(bench: RedisBench) -> None:
-    async def broken() -> Redis:
-        raise LookupError("no server of that name")
+    class Broken(SingleShard):
+        """Fails as nothing that is foreseen does."""
 
-    store = RedisStore(broken, bench.ledger, bench.clock, bench.tasks)
+        async def client(self) -> Redis:
+            raise LookupError("no server of that name")
+
+    store = bench.instance(Broken("redis://h"))
     async with asyncio.timeout(PATIENCE_S):
         answers = await asyncio.gather(*(store.get(action_id(n)) for n in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 3
@@ -268,9 +269,3 @@ async def test_the_script_s_calendar_is_the_world_s(bench: RedisBench) -> None:
         labels = await bench.client.eval(script, 0, *some)
         expected = [period_label(period, ms) for ms in some for period in (Period.DAY, Period.MONTH)]
         assert [label.decode() for label in labels] == expected
-
-
-def test_a_valkey_url_is_taken_as_redis_is() -> None:
-    for url in ("valkey://h:1/0", "valkeys://h:1/0", "redis://h:1/0", "rediss://h:1/0", "unix:///valkey/s"):
-        kwargs = connect(url).connection_pool.connection_kwargs
-        assert kwargs.get("host", kwargs.get("path")) in ("h", "/valkey/s")

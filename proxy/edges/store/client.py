@@ -1,16 +1,13 @@
 """The Store port on Redis or Valkey."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
-
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from proxy.core import identity
 from proxy.core.records import Filter, Reservation, Slip, period_label
 from proxy.edges.store.codec import decode_record, encode_slip
 from proxy.edges.store.lane import Lane, Script
+from proxy.edges.store.topology import Shard
 from proxy.edges.tasks import Tasks
 from proxy.ports import (
     Clock,
@@ -32,18 +29,6 @@ SCANNED_MOST: Final = 20_000  # Of one list request: a filter that finds little 
 Timed = Callable[[str, float], None]
 
 
-def connect(url: str, timeout_s: float = 2.0) -> Redis:
-    """Open a client that tries once: redis-py would repeat a command ten times by itself, and so run a script twice."""
-    return Redis.from_url(
-        url.replace("valkey", "redis", 1) if url.startswith("valkey") else url,
-        retry=Retry(NoBackoff(), 0),
-        retry_on_error=[],
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        decode_responses=False,
-    )
-
-
 def tag_of(ledger: str) -> bytes:
     """Return what every key of a ledger begins with: the hash tag that puts them all into one slot."""
     return b"dl:{" + ledger.encode() + b"}:"
@@ -52,9 +37,7 @@ def tag_of(ledger: str) -> bytes:
 class RedisStore:
     """Actions of one ledger. All its keys share one hash tag, so it runs unchanged on a cluster."""
 
-    def __init__(
-        self, shard: Callable[[], Awaitable[Redis]], ledger: str, clock: Clock, tasks: Tasks, timed: Timed | None = None
-    ) -> None:
+    def __init__(self, shard: Shard, ledger: str, clock: Clock, tasks: Tasks, timed: Timed | None = None) -> None:
         self._ledger = ledger
         self._clock = clock
         self._timed = timed

@@ -2,24 +2,33 @@
 
 One pipeline is under way at a time; what is asked meanwhile is the next one. Measured with 32 commits in flight,
 grouping more than halves the processor time of each. Nothing is ever repeated by itself: a command whose reply is
-lost fails as `StoreUnavailable`, and may have been carried out.
+lost fails as `StoreUnavailable`, and may have been carried out. What a server *refused* to run, as it does not know the
+script or is not the server that holds the ledger, is asked once more, of the server that is found then.
 """
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any, Final
 
-from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MovedError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+)
 
+from proxy.edges.store.topology import Shard
 from proxy.edges.tasks import Tasks
 from proxy.ports import StoreUnavailable
 
 GROUP_MOST: Final = 256  # A pipeline answers as a whole: a bound keeps the first of it from waiting for a crowd.
-
-Shard = Callable[[], Awaitable["Redis"]]
+ELSEWHERE: Final = (MovedError, AskError, ClusterDownError, ReadOnlyError)  # The server is not the one, or not now.
+UNRUN: Final = (MovedError, ReadOnlyError, NoScriptError)  # Refused before anything was written: it may be asked again.
 
 
 class Script:
@@ -36,7 +45,7 @@ class Script:
 
 
 class Lane:
-    """Commands in, replies out, grouped. `shard` gives the client of the server that holds the ledger."""
+    """Commands in, replies out, grouped. `shard` knows the server that holds the ledger."""
 
     def __init__(self, shard: Shard, tasks: Tasks, scripts: tuple[Script, ...]) -> None:
         self._shard = shard
@@ -68,10 +77,12 @@ class Lane:
     async def _send(self, group: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         try:
             answers = await self._pipeline([command for command, _ in group])
-            await self._teach(group, answers)
-        except (RedisError, OSError) as gone:  # A TimeoutError is an OSError.
+            await self._again(group, answers)
+        except (RedisError, OSError, StoreUnavailable) as gone:  # A TimeoutError is an OSError.
+            why = str(gone) if isinstance(gone, StoreUnavailable) else type(gone).__name__
             for _, reply in group:
-                _fail(reply, type(gone).__name__)
+                _fail(reply, why)
+            await self._lost()
         else:
             for (_, reply), answer in zip(group, answers, strict=True):
                 if isinstance(answer, Exception):
@@ -83,22 +94,31 @@ class Lane:
                 _fail(reply, "the store lane ended")  # Cancelled, or a bug of ours: nobody waits for ever.
 
     async def _pipeline(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        client = await self._shard()
-        async with client.pipeline(transaction=False) as pipe:
-            for command in commands:
-                pipe.execute_command(*command)
-            answers: list[Any] = await pipe.execute(raise_on_error=False)
-            return answers
+        async with asyncio.timeout(self._shard.answer_s):  # Of the whole: each socket's own would add up.
+            client = await self._shard.client()
+            async with client.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                answers: list[Any] = await pipe.execute(raise_on_error=False)
+                return answers
 
-    async def _teach(self, group: list[tuple[tuple[Any, ...], asyncio.Future[Any]]], answers: list[Any]) -> None:
-        """Load scripts that a restarted or promoted server does not know, and run what it refused: it ran nothing."""
-        refused = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+    async def _lost(self) -> None:
+        with contextlib.suppress(RedisError, OSError):  # It is gone either way.
+            await self._shard.lost()
+
+    async def _again(self, group: list[tuple[tuple[Any, ...], asyncio.Future[Any]]], answers: list[Any]) -> None:
+        """Ask once more what was refused: of whoever holds the ledger now, with the scripts that it may not know."""
+        if any(isinstance(answer, ELSEWHERE) for answer in answers):
+            await self._lost()
+        refused = [i for i, answer in enumerate(answers) if isinstance(answer, UNRUN)]
         if not refused:
             return
         loads = [("SCRIPT", "LOAD", script.text) for script in self._scripts.values()]
         again = await self._pipeline([*loads, *(group[i][0] for i in refused)])
         for index, answer in zip(refused, again[len(loads) :], strict=True):
             answers[index] = answer
+        if any(isinstance(answer, ELSEWHERE) for answer in again):
+            await self._lost()
 
 
 def _fail(reply: "asyncio.Future[Any]", why: str) -> None:
@@ -108,4 +128,8 @@ def _fail(reply: "asyncio.Future[Any]", why: str) -> None:
 
 def _said(error: Exception) -> str:
     """Return what a server's refusal is called, without what it quotes of ours."""
+    if isinstance(error, ReadOnlyError):
+        return "a replica: it cannot be written; store.url must lead to the primary"
+    if isinstance(error, OutOfMemoryError):
+        return "the store's memory is full: it refuses writes"
     return f"{type(error).__name__}: {str(error).partition(' ')[0][:32]}"

@@ -17,11 +17,12 @@ from proxy.config import Address, StoreKind, StoreUrl
 from proxy.ports import StoreUnavailable
 
 ANSWER_S: Final = 2.0  # A store that is silent for longer is taken for unreachable: the command may have run.
-CONNECT_S: Final = 2.0
 
 
 class Shard(Protocol):
-    """The server of one ledger."""
+    """The server of one ledger. `answer_s`: silent for longer, in seconds, it is taken for unreachable."""
+
+    answer_s: float
 
     async def client(self) -> Redis:
         """Return a client of the server. Raises StoreUnavailable: it is not to be found now."""
@@ -36,12 +37,12 @@ class Shard(Protocol):
         ...
 
 
-def _once() -> dict[str, Any]:
+def _once(answer_s: float = ANSWER_S) -> dict[str, Any]:
     return {
         "retry": Retry(NoBackoff(), 0),
         "retry_on_error": [],
-        "socket_timeout": ANSWER_S,
-        "socket_connect_timeout": CONNECT_S,
+        "socket_timeout": answer_s,
+        "socket_connect_timeout": answer_s,
         "decode_responses": False,
     }
 
@@ -49,26 +50,28 @@ def _once() -> dict[str, Any]:
 class SingleShard:
     """A server at an address, by TCP, TLS or a Unix socket."""
 
-    def __init__(self, url: str) -> None:
-        self._client: Redis = Redis.from_url(url, **_once())
+    def __init__(self, url: str, answer_s: float = ANSWER_S) -> None:
+        self.answer_s = answer_s
+        self.connected: Redis = Redis.from_url(url, **_once(answer_s))
 
     async def client(self) -> Redis:
         """Return its client."""
-        return self._client
+        return self.connected
 
     async def lost(self) -> None:
         """Connect anew next time: a name may lead to another server by then."""
-        await self._client.connection_pool.disconnect(inuse_connections=True)
+        await self.connected.connection_pool.disconnect(inuse_connections=True)
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._client.aclose()
+        await self.connected.aclose()
 
 
 class SentinelShard:
     """The master that sentinels agree upon; asked anew for each new connection."""
 
     def __init__(self, url: StoreUrl) -> None:
+        self.answer_s = ANSWER_S
         nodes = [(node.host, node.port) for node in url.nodes]
         self._sentinel = Sentinel(nodes, sentinel_kwargs=_once())  # type: ignore[no-untyped-call]
         secret = url.password.reveal() if url.password is not None else None
@@ -95,6 +98,7 @@ class ClusterShard:
     """The node that owns a ledger's slot. All keys of a ledger share one hash tag, and so one slot."""
 
     def __init__(self, url: StoreUrl, key: bytes) -> None:
+        self.answer_s = ANSWER_S
         self._url = url
         self._slot = key_slot(key)
         self._known: list[Address] = list(url.nodes)
