@@ -15,7 +15,7 @@ from proxy.core.model import Action, Cause, DeliveryFailed, Source
 from proxy.core.records import Bucket, Slip
 from proxy.core.second import Asking, Decision, Verb
 from proxy.core.verdict import Accepted, Rejected
-from proxy.engine import Answer, Engine, Provided
+from proxy.engine import Answer, Engine, Provided, applying
 from proxy.engine.admission import Admission
 from proxy.engine.applying import Applier
 from proxy.engine.dispatching import EVENT_DECODER
@@ -199,7 +199,13 @@ def a_late_answer_is_dropped(patch: Patch) -> None:
 
 
 def contrary_evidence_is_only_logged(patch: Patch) -> None:
-    patch.setattr(lifecycle, "_against_failed", lambda action, verdict: action)
+    right = lifecycle.step
+
+    def step(action: Action, *rest: Any) -> lifecycle.Step:
+        done = right(action, *rest)
+        return replace(done, action=replace(done.action, contradicted=action.contradicted))
+
+    patch.setattr(applying, "step", step)
 
 
 def a_server_error_is_a_no(patch: Patch) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
     from tests.simulation.world import World
 
-WORDS = {"reconcile": 4.0, "right": 1.5, "wrong": 2.0, "replay": 3.0, "note": 0.3}
+WORDS = {"reconcile": 4.0, "right": 1.5, "wrong": 3.0, "replay": 3.0, "note": 0.3}
 
 
 class Operator:

@@ -22,8 +22,8 @@ WRITES: Final = {
     "made, and cut short": 3.0,
     "refused, and cut short": 1.0,
     "made, and bytes behind it": 2.0,
-    "made, behind a middlebox": 3.0,
-    "a middlebox": 3.0,
+    "made, behind a middlebox": 5.0,
+    "a middlebox": 5.0,
     "created as failed": 2.0,
     "made, and repeated by a middlebox": 3.0,
     "key reused": 1.0,
@@ -75,7 +75,9 @@ class Weather:
 
     def pause_ms(self) -> int:
         """Return for how long a process stands still: a moment, past its lease, or past everything."""
-        return self.chance.between(*self.chance.of(((50, 900), (1_000, 9_000), (9_000, 30_000), (40_000, 120_000))))
+        return self.chance.between(
+            *self.chance.of(((50, 900), (1_000, 9_000), (9_000, 30_000), (40_000, 120_000), (40_000, 120_000)))
+        )
 
     def _fair(self, share: float) -> bool:
         return self.cleared or not self.chance.happens(share * self.rough)
