@@ -163,6 +163,9 @@ class Dispatcher:
             keep = {RESPONSE: sealed} if sealed is not None else {}
             after = await self._applier.apply(this.live.action_id, event, keep=keep)
             action = after.action if isinstance(after, Stored) else this.stored.action
+            if all(dispatch.dispatch_id != this.dispatch_id for dispatch in action.dispatches):
+                # The store has forgotten this dispatch: what it says is of an earlier one.
+                action = self._noted(this.stored, event, sealed)
         except StoreUnavailable:
             action = self._noted(this.stored, event, sealed)
         answered = this.live.outcome.done()
