@@ -26,3 +26,16 @@ async def test_what_was_sent_is_never_called_unsent_by_a_store_that_forgot_it(ri
         assert status_of(answer) == 200
     else:
         assert code_of(answer) == "outcome_unknown"
+
+
+async def test_at_the_deadline_it_is_unknown_although_the_store_says_that_it_was_never_sent(rig: Rig) -> None:
+    replica = rig.replica()
+    rig.upstream.writes.extend([unsent(), silence(thinking=90_000)])
+    await replica.ask(REFUND)
+    before = replica.store.snapshot()
+    again = replica.start(REFUND)
+    await passing(500)
+    replica.store.forget_since(before)
+    replica.store.slow["commit"] = 60_000  # What becomes of it is still on its way to the store.
+    answer = await again
+    assert code_of(answer) == "outcome_unknown"
