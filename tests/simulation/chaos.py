@@ -19,6 +19,8 @@ TROUBLES: Final = {
     "reads fail": 1.5,
     "refund by hand": 1.5,
 }
+OF_A_STORE_THAT_FORGETS: Final = {**TROUBLES, "store forgets": 5.0}
+FORGETS_MOST: Final = 4  # Commits.
 
 
 class Chaos:
@@ -34,7 +36,7 @@ class Chaos:
             await asyncio.sleep(self._chance.between(2_000, round(30_000 / max(self._world.weather.rough, 0.5))) / 1000)
             if self._world.weather.cleared:
                 return
-            trouble = self._chance.weighted(TROUBLES)
+            trouble = self._chance.weighted(OF_A_STORE_THAT_FORGETS if self._world.forgets else TROUBLES)
             self._world.story.count(f"trouble: {trouble}", "chaos", trouble)
             self._make(trouble, self._chance.of(self._world.slots), self._chance.between(300, 30_000))
 
@@ -63,6 +65,8 @@ class Chaos:
             case "reads fail":
                 world.weather.reads_fail = True
                 world.later(ms, setattr, world.weather, "reads_fail", False)
+            case "store forgets":
+                world.forget(self._chance.between(1, FORGETS_MOST))
             case "refund by hand" if world.errands:
                 errand = self._chance.of(tuple(world.errands.values()))
                 world.stripe.by_hand(f"ch_{errand.name}", errand.amount or 5_400)

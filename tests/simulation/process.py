@@ -33,6 +33,9 @@ class Slot:
         self.disk = MemorySpool()
         self.cut_off = False
         self.process: Process | None = None
+        self.past: list[
+            Process
+        ] = []  # Held: nothing of the dead may be collected, and say its last words, in the middle.
         self.dead: list[str] = []  # Instances that died here and are not buried yet.
         self._world = world
         self._started = 0
@@ -143,6 +146,7 @@ class Process:
         self.world.truth.gone(self)
         self.slot.dead.append(self.name)
         self.slot.process = None
+        self.slot.past.append(self)
         self.world.later(0, self._tell_askers)
         self.world.later(self.world.chance.between(300, 25_000), self.slot.start)
 

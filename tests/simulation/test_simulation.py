@@ -13,6 +13,7 @@ from tests.simulation.weather import CONNECTIONS, READS, STORE, WRITES
 from tests.simulation.world import run
 
 SEEDS: Final = 2_000
+FORGETFUL: Final = 200
 CHUNK: Final = 50
 FAULTS: Final = {
     *(f"write: {fate}" for fate in WRITES),
@@ -49,6 +50,12 @@ OUTCOMES: Final = {
 @pytest.mark.parametrize("first", range(1, SEEDS, CHUNK))
 def test_what_must_hold_holds(first: int) -> None:
     broken = [one for seed in range(first, first + CHUNK) if (one := run(seed)).broken is not None]
+    assert [f"seed {one.seed}: {one.broken}" for one in broken] == []
+
+
+@pytest.mark.parametrize("first", range(1, FORGETFUL, CHUNK))
+def test_a_store_that_forgets_makes_nobody_call_done_what_was_not(first: int) -> None:
+    broken = [one for seed in range(first, first + CHUNK) if (one := run(seed, forgets=True)).broken is not None]
     assert [f"seed {one.seed}: {one.broken}" for one in broken] == []
 
 

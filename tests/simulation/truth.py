@@ -41,6 +41,13 @@ SETTLES: Final = "what can be read settles"
 REMEMBERED: Final = "what was heard is not lost"
 QUIET: Final = "no failure of ours but those made"
 ANSWERED: Final = "every request is answered"
+# What nobody can promise once the store has lost what it had acknowledged (CONTRACT, "Not promised").
+OF_A_STORE_THAT_REMEMBERS: Final = frozenset(
+    {
+        *(ONCE, ONE_ERRAND, FAILED, RECORDED, IN_TIME, ONE_AT_A_TIME, REMEMBERED, SETTLES),
+        *(HELD, ROOM, APPENDED, STANDS, MARKED),  # Versions count up: after a loss the same one may name two states.
+    }
+)
 OPEN: Final = (Status.PENDING, Status.DENIED_UNRESOLVED)
 BUCKETS: Final = {
     Status.PENDING: Bucket.RESERVED,
@@ -200,6 +207,8 @@ class Truth:
         key = key or f"{provider} {request.method} {text(request, b'x-errand')}"
         known = [self.actions[i] for i in self.by_key.get(key, ()) if self.actions[i].dispatches]
         self._hold(RECORDED, bool(known), lambda: f"{key} is sent and not recorded")
+        if not known:
+            return  # The store has forgotten it.
         action = known[-1]
         last, now_ms = action.dispatches[-1], self._world.clock.store_ms()
         settled = action.status not in OPEN and not by_hand(action)
@@ -219,7 +228,9 @@ class Truth:
         if not isinstance(exchange, Answered):
             return
         number = text(request, b"x-request")
-        sent = next(s for s in reversed(self._sent) if s.request == number)
+        sent = next((s for s in reversed(self._sent) if s.request == number), None)
+        if sent is None:
+            return
         sent.whole = exchange.integrity in (Integrity.WHOLE, Integrity.TRAILING)
         deed = self._journal.by_request.get(number)
         marked = any(n.lower() in (b"request-id", b"ratelimit-limit") for n, _ in exchange.response.headers)
@@ -283,6 +294,13 @@ class Truth:
     def gone(self, process: "Process") -> None:
         """A process is dead: what it only had in memory is lost."""
         self._heard = {i: heard for i, heard in self._heard.items() if heard is not process}
+
+    def forgotten(self) -> None:
+        """The store has lost some commits: what it holds now is all that is known."""
+        self.actions = {i: record.stored.action for i, record in self._world.ledger.records.items()}
+        self.by_key.clear()
+        for action in self.actions.values():
+            self.by_key[key_of(action)].append(action.action_id)
 
     # ── After everything has healed ───────────────────────────────────────────────────────────────────────────────────
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import copy
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, Final
@@ -16,7 +18,7 @@ from tests.fakes.entropy import CountingEntropy
 from tests.fakes.ledger import Ledger
 from tests.simulation.agents import Agent, Errand, make_errand
 from tests.simulation.chance import Chance
-from tests.simulation.chaos import Chaos
+from tests.simulation.chaos import FORGETS_MOST, Chaos
 from tests.simulation.journal import Journal
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.network import Network
@@ -24,7 +26,7 @@ from tests.simulation.operators import Operator
 from tests.simulation.process import Process, Slot
 from tests.simulation.providers import ResendLike, StripeLike
 from tests.simulation.story import Broken, Story
-from tests.simulation.truth import ANSWERED, Truth
+from tests.simulation.truth import ANSWERED, OF_A_STORE_THAT_REMEMBERS, Truth
 from tests.simulation.weather import Weather
 
 HEALS_MOST_MS: Final = 900_000
@@ -43,7 +45,9 @@ class Run(Struct):
 class World:
     """See the module."""
 
-    def __init__(self, seed: int, loop: SimulatedLoop, say: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, seed: int, loop: SimulatedLoop, say: Callable[[str], None] | None, *, forgets: bool = False
+    ) -> None:
         self.clock = loop.clock
         began_ms = self.clock.monotonic_ms()
         self.story = Story(lambda: self.clock.monotonic_ms() - began_ms, say)
@@ -59,6 +63,9 @@ class World:
         self.requests = 0
         self.open_requests: dict[int, Process] = {}
         self.store_down = False
+        self.forgets = forgets
+        self.story.waived = OF_A_STORE_THAT_REMEMBERS if forgets else frozenset()
+        self._before: deque[Ledger] = deque(maxlen=FORGETS_MOST)
         self.limits = self._limits()
         made = (self.journal, self.chance, self.clock.store_ms, self.chance.happens(0.5))
         self.stripe = StripeLike("stripe", *made)
@@ -98,10 +105,21 @@ class World:
     def commit(self, slip: Slip) -> Committed | Conflict | Exhausted:
         """Be the store's one write."""
         sequence = self.ledger.sequence
+        if self.forgets:
+            self._before.append(copy.deepcopy(self.ledger))
         result = self.ledger.commit(slip, self.clock.store_ms())
         if self.ledger.sequence > sequence:
             self.truth.committed(slip)
         return result
+
+    def forget(self, commits: int) -> None:
+        """Be a store that loses the last commits that it had acknowledged."""
+        if len(self._before) >= commits:
+            before = self._before[-commits]
+            self._before.clear()
+            for name in Ledger.__slots__:
+                setattr(self.ledger, name, getattr(before, name))
+            self.truth.forgotten()
 
     # ── The run ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -161,15 +179,15 @@ class World:
                 slot.process.gate.dead = True
 
 
-def run(seed: int, say: Callable[[str], None] | None = None) -> Run:
-    """Run one seed."""
+def run(seed: int, say: Callable[[str], None] | None = None, *, forgets: bool = False) -> Run:
+    """Run one seed. `forgets`: with a store that loses what it had acknowledged, of which less is promised."""
     loop = SimulatedLoop()
     loop.set_exception_handler(lambda _, context: None)
     world: World | None = None
 
     async def main() -> str | None:
         nonlocal world
-        world = World(seed, loop, say)
+        world = World(seed, loop, say, forgets=forgets)
         try:
             await world.run()
         except Broken as broken:
