@@ -156,7 +156,9 @@ class Truth:
             Status.FAILED: (Proof.ACCEPTED,),
             Status.CONFIRMED: (Proof.REJECTED, Proof.NOT_EXECUTED, Proof.NOT_SENT),
         }
-        contrary = any(e.proof in against.get(old.status, ()) for e in fresh)
+        # What is said of an earlier dispatch was the proof that let the last one go.
+        of_last = ("", new.dispatches[-1].dispatch_id if new.dispatches else "")
+        contrary = any(e.proof in against.get(old.status, ()) and e.dispatch_id in of_last for e in fresh)
         self._hold(MARKED, not contrary or new.contradicted, lambda: key_of(new))
         if new.status is Status.FAILED and any(e.source is Source.MANUAL for e in fresh) and self._deeds(new):
             self._wrong[scope_of(new)] += 1
@@ -311,7 +313,7 @@ class Truth:
     def _must_settle(self, action: Action) -> bool:
         if not action.unresolved or action.cause is Cause.KEY_REUSED or action.duplicate_suspected:
             return False
-        executed = bool(self._journal.by_key.get(key_of(action)))
+        executed = bool(self._deeds(action))  # A replay may come too late for the window of what a message equals.
         readable = action.tier in (Tier.FULL, Tier.RECONCILABLE) and not self._ambiguous(action)
         return (executed and readable) or action.action_id in self._heard or not action.needs_operator
 
