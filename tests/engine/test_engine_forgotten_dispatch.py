@@ -6,7 +6,7 @@ from proxy.engine import Provided
 from tests.engine.asks import refund, refunded
 from tests.engine.rig import Rig, code_of, header_of, status_of
 from tests.fakes.loop import passing
-from tests.fakes.upstream import Script, silence, unsent
+from tests.fakes.upstream import Script, answers, silence, unsent
 
 REFUND = refund(currency="usd")
 
@@ -39,3 +39,16 @@ async def test_at_the_deadline_it_is_unknown_although_the_store_says_that_it_was
     replica.store.slow["commit"] = 60_000  # What becomes of it is still on its way to the store.
     answer = await again
     assert code_of(answer) == "outcome_unknown"
+
+
+async def test_its_price_is_not_taken_from_a_store_that_forgot_it(rig: Rig) -> None:
+    replica = rig.replica()
+    unpriced = refund(currency=None)
+    rig.upstream.reads = lambda _: answers(200, {"object": "charge", "currency": "usd"})
+    rig.upstream.writes.extend([unsent(), silence(thinking=1_000)])
+    await replica.ask(unpriced)
+    before = replica.store.snapshot()
+    again = replica.start(unpriced)
+    await passing(500)
+    replica.store.forget_since(before)
+    assert code_of(await again) == "outcome_unknown"
