@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format types unit clean node redis
+.PHONY: demo test lint format types unit simulate clean node redis
 
 demo: $(VENV)/.product
 	@$(BIN)/doubtless demo
@@ -34,6 +34,13 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# The whole engine on virtual time, with everything that can go wrong: any number of seeds. A failing one is replayed by
+# `python -m tests.simulation --seed N --trace`.
+SEEDS ?= 2000
+FROM ?= 1
+simulate: $(STAMP)
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix --quiet . || true

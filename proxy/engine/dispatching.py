@@ -163,13 +163,17 @@ class Dispatcher:
             keep = {RESPONSE: sealed} if sealed is not None else {}
             after = await self._applier.apply(this.live.action_id, event, keep=keep)
             action = after.action if isinstance(after, Stored) else this.stored.action
+            if not _knows(action, this):
+                # The store has forgotten this dispatch: what it says is of an earlier one.
+                action = self._noted(this.stored, event, sealed)
         except StoreUnavailable:
             action = self._noted(this.stored, event, sealed)
         answered = this.live.outcome.done()
         if answered and isinstance(event, Responded):
             self._applier.meter.late(action.identity.provider)
         if not answered and action.unresolved:
-            action = await self._pricer.on_unknown(action, this.made.request.headers)
+            priced = await self._pricer.on_unknown(action, this.made.request.headers)
+            action = priced if _knows(priced, this) else action
         this.live.resolve(Outcome(action, response if action.answer_kept else None))
 
     def _noted(self, stored: Stored, event: Event, sealed: bytes | None) -> Action:
@@ -179,6 +183,11 @@ class Dispatcher:
             # Neither store nor disk: it may end with this process, and the agent is told so.
             event = Lost(stored.action.dispatches[-1].dispatch_id, Cause.PROXY_RESTART)
         return step(stored.action, event, self._applier.moment(), rules).action
+
+
+def _knows(action: Action, this: _Try) -> bool:
+    """Does the record know this dispatch? A store that has forgotten it speaks of an earlier one."""
+    return any(dispatch.dispatch_id == this.dispatch_id for dispatch in action.dispatches)
 
 
 def _silent(this: _Try, cause: Cause) -> Event:

@@ -129,11 +129,17 @@ class Sender:
         return stored
 
     async def as_it_stands(self, known: Stored) -> Stored:
-        """Read the record again. Where that cannot be, what is known of it holds: it may have been sent."""
+        """Read the record again. Where that cannot be, what is known of it holds: it may have been sent.
+
+        So it does where the store has forgotten a dispatch: what it says then is of an earlier one.
+        """
         try:
-            return await self._applier.store.get(known.action.action_id) or known
+            found = await self._applier.store.get(known.action.action_id)
         except StoreUnavailable:
             return known
+        sent = {dispatch.dispatch_id for dispatch in known.action.dispatches}
+        knows = found is not None and sent <= {dispatch.dispatch_id for dispatch in found.action.dispatches}
+        return found if found is not None and knows else known
 
     async def drain(self, within_ms: int) -> None:
         """Wait for what is under way, first commits included; what is left when time runs out becomes `shutdown`."""
