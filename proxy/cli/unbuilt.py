@@ -16,9 +16,5 @@ def not_built(config: Config) -> list[Complaint]:
         ("state.archive", str(config.state.archive), config.state.archive is not None),
         ("notify", f"{len(config.notify)} targets", bool(config.notify)),
         *((f"providers.{name}.stamp", "true", p.stamp) for name, p in config.providers.items()),
-        *(
-            (f"providers.{name}.webhook_secret", "(not shown)", bool(p.webhook_secret))
-            for name, p in config.providers.items()
-        ),
     ]
     return [Complaint(name, value, "is not built in this version") for name, value, is_set in refused if is_set]

@@ -18,7 +18,6 @@ KEY = {"DOUBTLESS_STATE__KEY": "A" * 43}
         ("store.url", {**KEY, "DOUBTLESS_STORE__URL": "redis+cluster://h1,h2"}),
         ("listen.transparent", {"DOUBTLESS_LISTEN__TRANSPARENT": "127.0.0.1:7443"}),
         ("providers.stripe.stamp", {"DOUBTLESS_PROVIDERS__STRIPE__STAMP": "true"}),
-        ("providers.stripe.webhook_secret", {"DOUBTLESS_PROVIDERS__STRIPE__WEBHOOK_SECRET": '["w"]'}),
         ("listen.webhooks", {"DOUBTLESS_LISTEN__WEBHOOKS": "127.0.0.1:7444"}),
         ("admin.trusted_proxies", {"DOUBTLESS_ADMIN__TRUSTED_PROXIES": '["10.0.0.0/8"]'}),
         ("admin.four_eyes_above", {"DOUBTLESS_ADMIN__FOUR_EYES_ABOVE": '{"usd": 100000}'}),
