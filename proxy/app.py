@@ -25,6 +25,7 @@ from proxy.edges.adapter_files import load_all
 from proxy.edges.admin import Admin, Tokens
 from proxy.edges.agents import AgentServer, Handler, Limits, Ways
 from proxy.edges.agents.reading import Buffered
+from proxy.edges.archive import FileArchive
 from proxy.edges.clock import SystemClock, SystemEntropy
 from proxy.edges.embedded import Embedded
 from proxy.edges.files import private_folder, secret_text
@@ -38,12 +39,14 @@ from proxy.edges.tasks import Tasks
 from proxy.edges.upstream import Origin, UpstreamClient, tls_context
 from proxy.edges.vault import StateVault
 from proxy.engine import Engine, Settings
+from proxy.engine.retiring import Retirer
 from proxy.ports import StoreUnavailable
 from proxy.reconciler import Reconciler
 
 LEASE_MS: Final = 10_000
 BEAT_MS: Final = 3_000
 ROUND_MS: Final = 200
+RETIRE_MS: Final = 1_000
 CLOSE_S: Final = 1.0
 _log = structlog.get_logger(__name__)
 
@@ -188,6 +191,7 @@ class App:
         self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
         self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
         self._loops.spawn(sampler.run(), "sampler")
+        self._loops.spawn(self._retirer(store).run(RETIRE_MS), "retirer")
         if listen.admin is not None:
             admin = Admin(
                 engine=engine,
@@ -241,6 +245,17 @@ class App:
                     await asyncio.wait_for(stopping.wait(), 1.0)
             else:
                 return
+
+    def _retirer(self, store: RedisStore) -> Retirer:
+        state = self.config.state
+        return Retirer(
+            store,
+            self._adapters,
+            FileArchive(state.archive) if state.archive is not None else None,
+            instance=self._instance,
+            keep_ms=state.keep_ms,
+            keep_scopes_ms=state.keep_scopes_ms,
+        )
 
     def _store_timed(self, op: str, seconds: float) -> None:
         self._metrics.store_seconds.labels(op).observe(seconds)

@@ -1,4 +1,5 @@
--- Renew the lease of an instance, or end it (lease_ms 0), and tell the time.
+-- Renew the lease of an instance, or end it (lease_ms 0), and tell the time. Whoever is new clears away leases that ended
+-- long ago: each start of a process has a name of its own.
 --
 -- KEYS    1 instances  2 due  3 actions        ARGV  1 instance  2 lease_ms
 -- Returns now_ms
@@ -6,8 +7,14 @@
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local lease = tonumber(ARGV[2])
+local ENDED_LONG_AGO, LOOKED_AT = 86400000, 1000
 if lease > 0 then
-  redis.call("HSET", KEYS[1], ARGV[1], string.format("%.0f", now + lease))
+  if redis.call("HSET", KEYS[1], ARGV[1], string.format("%.0f", now + lease)) == 1 then
+    local some = redis.call("HSCAN", KEYS[1], 0, "COUNT", LOOKED_AT)[2]
+    for i = 1, #some, 2 do
+      if tonumber(some[i + 1]) < now - ENDED_LONG_AGO then redis.call("HDEL", KEYS[1], some[i]) end
+    end
+  end
 else
   redis.call("HDEL", KEYS[1], ARGV[1])
   for _, id in ipairs(redis.call("ZRANGE", KEYS[2], 0, -1)) do
