@@ -199,7 +199,7 @@ def index_of(action: Action) -> frozenset[str]:
     """Return the lists that the action is in."""
     ident = action.identity
     names = {"all", "event:" + identity.event_index(ident.ledger, ident.event_id)}
-    if action.status in (Status.PENDING, Status.DENIED_UNRESOLVED):
+    if action.status is not Status.CONFIRMED:  # Of those there are so many that a list of all finds them as soon.
         names.add(f"status:{action.status.value}")
     if action.needs_operator:
         names.add("needs_operator")

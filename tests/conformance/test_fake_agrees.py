@@ -112,7 +112,7 @@ class Teller:
             key: FOREVER_MS if key[0] == "alias" or end == FOREVER_MS else self.now_ms + end
             for key, end in told["claims"].items()
         }
-        told["index"] = told["index"] | {"all"}
+        told["index"] = told["index"] | {"all", *(["status:pending"] if told["owner"] else [])}
         told["due_ms"] = None if told["due_ms"] is None else self.now_ms + told["due_ms"]
         base = Slip(commit_id, action, 0, NOTHING, Projection(**told), reserve=op["reserve"])
         if op["do"] == "create":

@@ -11,7 +11,7 @@ from proxy.core.records import Period
 from proxy.engine.retiring import MOST, TRACES_MOST, Retirer, parts
 from proxy.ports import StoreUnavailable
 from tests.conformance.store_suite_retiring import leaving
-from tests.engine.asks import broken, invalid, mail, refund, refunded, unnamed
+from tests.engine.asks import broken, invalid, mail, refund, refunded, refused, unnamed
 from tests.engine.rig import Replica, Rig, action_id_of, code_of, header_of, message_of, shown, status_of
 from tests.fakes.archive import ListArchive
 from tests.fakes.loop import passing
@@ -108,6 +108,19 @@ async def test_a_named_retry_of_an_action_that_has_left_sends_nothing(rig: Rig) 
     await retirer(replica).round()
     assert code_of(await replica.ask(refund(retry_of=first))) == "retry_of_invalid"
     assert len(rig.upstream.dispatched) == 1
+
+
+async def test_a_later_run_is_recorded_though_the_run_that_it_casts_doubt_on_has_left(rig: Rig) -> None:
+    replica = rig.replica()
+    rig.upstream.writes += [invalid(), refused(400, "invalid_request_error", "charge_already_refunded", thinking=500)]
+    await replica.ask(refund())
+    rig.clock.advance_ms(KEEP_MS)
+    second = replica.start(refund())
+    await passing(100)
+    assert await retirer(replica).round() == 1
+    assert code_of(await second) == "outcome_unknown"
+    assert (rig.only.identity.run, rig.only.status) == (2, Status.DENIED_UNRESOLVED)
+    assert len(replica.spool) + len(replica.engine.notebook.loose) == 0
 
 
 # ── The archive ───────────────────────────────────────────────────────────────────────────────────────────────────────

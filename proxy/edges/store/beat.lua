@@ -1,7 +1,10 @@
 -- Renew the lease of an instance, or end it (lease_ms 0), and tell the time. Whoever is new clears away leases that ended
 -- long ago: each start of a process has a name of its own.
 --
--- KEYS    1 instances  2 due  3 actions        ARGV  1 instance  2 lease_ms
+-- Only what is pending can be awaited, and few are at any time: neither `due`, where the unknown wait, nor `actions` is
+-- gone through.
+--
+-- KEYS    1 instances  2 due  3 actions  4 index        ARGV  1 instance  2 lease_ms
 -- Returns now_ms
 
 local time = redis.call("TIME")
@@ -17,8 +20,10 @@ if lease > 0 then
   end
 else
   redis.call("HDEL", KEYS[1], ARGV[1])
-  for _, id in ipairs(redis.call("ZRANGE", KEYS[2], 0, -1)) do
-    local raw = redis.call("HGET", KEYS[3], id)
+  local list = "status:pending:"
+  for _, member in ipairs(redis.call("ZRANGEBYLEX", KEYS[4], "[" .. list, "(" .. list .. "\127")) do
+    local id = string.sub(member, #list + 1)
+    local raw = redis.call("ZSCORE", KEYS[2], id) and redis.call("HGET", KEYS[3], id)
     if raw then
       local head = cmsgpack.unpack(string.sub(raw, 5, 4 + struct.unpack(">I4", raw)))
       if head.o == ARGV[1] then redis.call("ZADD", KEYS[2], string.format("%.0f", now), id) end

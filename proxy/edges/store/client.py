@@ -69,6 +69,7 @@ class RedisStore:
             tag + n for n in (b"kept", b"exposure", b"limits", b"meta")
         )
         self._instances, self._settled = tag + b"instances", tag + b"settled"
+        self._lease_keys = [self._instances, self._due, self._actions, self._index]
         self._graves = [tag + b"graves:%d" % number for number in range(1, GRAVES + 1)]
 
     async def _ask(self, op: str, *command: Any) -> Any:
@@ -172,7 +173,7 @@ class RedisStore:
             return "contradicted"
         if chosen.needs_operator:
             return "needs_operator"
-        if chosen.status in ("pending", "denied_unresolved"):
+        if chosen.status in ("pending", "denied_unresolved", "failed"):
             return f"status:{chosen.status}"
         return "status:denied_unresolved" if chosen.status == "unknown" else "all"
 
@@ -186,13 +187,13 @@ class RedisStore:
     async def beat(self, instance: str, lease_ms: int) -> int:
         """See the port."""
         asked_ms = self._clock.monotonic_ms()
-        now = await self._ask("beat", *BEAT.call([self._instances, self._due, self._actions], instance, lease_ms))
+        now = await self._ask("beat", *BEAT.call(self._lease_keys, instance, lease_ms))
         self._clock.heard(int(now), asked_ms)
         return int(now)
 
     async def bury(self, instance: str) -> None:
         """See the port."""
-        await self._ask("beat", *BEAT.call([self._instances, self._due, self._actions], instance, 0))
+        await self._ask("beat", *BEAT.call(self._lease_keys, instance, 0))
 
     async def settled(self, instance: str, lease_ms: int, keep_ms: int, most: int) -> list[Stored]:
         """See the port."""

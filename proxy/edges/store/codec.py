@@ -9,6 +9,7 @@ import msgspec
 from proxy.core.model import Action
 from proxy.core.records import Projection, Slip
 from proxy.core.retirement import Retirement
+from proxy.edges.store.shrinking import shrunk, whole
 from proxy.ports import Stored
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -46,7 +47,8 @@ def encode_slip(slip: Slip, now_ms: int) -> tuple[bytes, ...]:
         "keep": list(slip.keep),  # Names; cmsgpack cannot read binary, so the values are arguments of their own.
         "drop": slip.drop,
     }
-    return _ENCODER.encode(head), _ENCODER.encode(slip.action), *slip.keep.values()
+    record = _ENCODER.encode(slip.action)
+    return _ENCODER.encode(head), shrunk(record) if after.settled else record, *slip.keep.values()
 
 
 def encode_retirements(leaving: Iterable[Retirement]) -> bytes:
@@ -90,4 +92,4 @@ def decode_record(raw: bytes) -> Stored:
     """Read a record of the store."""
     (size,) = struct.unpack_from(">I", raw)
     head = _HEAD.decode(raw[4 : 4 + size])
-    return Stored(_ACTION.decode(raw[4 + size :]), head["v"])
+    return Stored(_ACTION.decode(whole(raw[4 + size :])), head["v"])
