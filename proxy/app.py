@@ -46,7 +46,7 @@ from proxy.reconciler import Reconciler
 LEASE_MS: Final = 10_000
 BEAT_MS: Final = 3_000
 ROUND_MS: Final = 200
-RETIRE_MS: Final = 1_000
+RETIRE_MS: Final = 60_000  # Each look is a write, if a small one; and sooner where actions are kept for minutes.
 CLOSE_S: Final = 1.0
 _log = structlog.get_logger(__name__)
 
@@ -191,7 +191,8 @@ class App:
         self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
         self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
         self._loops.spawn(sampler.run(), "sampler")
-        self._loops.spawn(self._retirer(store).run(RETIRE_MS), "retirer")
+        every_ms = max(1_000, min(RETIRE_MS, config.state.keep_ms // 10))
+        self._loops.spawn(self._retirer(store).run(every_ms), "retirer")
         if listen.admin is not None:
             admin = Admin(
                 engine=engine,

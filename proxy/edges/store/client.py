@@ -138,6 +138,9 @@ class RedisStore:
         if kind == "scope":
             raw = await self._ask("find", "HGET", self._claims, "s" + digest)
             return () if raw is None else (raw.decode(),)
+        if kind == "key":
+            raw = await self._ask("find", "HGET", self._claims, f"key:{digest}")
+            return () if raw is None else tuple(sorted(raw.decode().split(",")))
         prefix = f"{kind}:{digest}:"
         found = await self._ask("find", "ZRANGEBYLEX", self._index, f"[{prefix}", f"({prefix}\x7f", "LIMIT", 0, 1000)
         return tuple(member.decode().removeprefix(prefix) for member in found)

@@ -89,7 +89,7 @@ local function unclaim(field, id)
   local text, left = redis.call("HGET", claims, field), {}
   if not text then return end
   for entry in string.gmatch(text, "[^,]+") do
-    if string.sub(entry, 1, #id + 1) ~= id .. "@" then left[#left + 1] = entry end
+    if entry ~= id and string.sub(entry, 1, #id + 1) ~= id .. "@" then left[#left + 1] = entry end
   end
   if #left == 0 then
     redis.call("HDEL", claims, field)
@@ -108,7 +108,9 @@ local function leave(leaving, till)
     end
   end
   for _, field in ipairs(leaving.claims) do unclaim(field, id) end
-  for _, name in ipairs(leaving.index) do redis.call("ZREM", index, name .. ":" .. id) end
+  for _, name in ipairs(leaving.index) do
+    if string.sub(name, 1, 4) == "key:" then unclaim(name, id) else redis.call("ZREM", index, name .. ":" .. id) end
+  end
   for _, name in ipairs(NAMES) do redis.call("HDEL", kept, id .. ":" .. name) end
   redis.call("ZREM", due, id)
   redis.call("ZREM", settled, id)

@@ -29,8 +29,9 @@ for slot = 1, #depths do
   end
 end
 
-local scan = redis.call("HSCAN", limits, redis.call("HGET", meta, "limits_seen") or "0", "COUNT", SCANNED)
-redis.call("HSET", meta, "limits_seen", scan[1])
+local seen = redis.call("HGET", meta, "limits_seen") or "0"
+local scan = redis.call("HSCAN", limits, seen, "COUNT", SCANNED)
+if scan[1] ~= seen then redis.call("HSET", meta, "limits_seen", scan[1]) end
 for i = 1, #scan[2], 2 do
   local label = string.match(scan[2][i], "^c|.*|([^|]*)$")
   if label and ((#label == 10 and label < ARGV[5]) or (#label == 7 and label < ARGV[6])) then
