@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format types unit simulate clean node redis
+.PHONY: demo test lint format types unit simulate clean node redis bench-growth
 
 demo: $(VENV)/.product
 	@$(BIN)/doubtless demo
@@ -41,6 +41,10 @@ SEEDS ?= 2000
 FROM ?= 1
 simulate: $(STAMP)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM)
+
+# What the store's operations cost with 1,000 and with 1,000,000 stored actions: a table, never a test. Some minutes.
+bench-growth: $(STAMP)
+	@$(BIN)/python -m tests.growth
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix --quiet . || true

@@ -3,7 +3,8 @@
 app, cli, demo    build each thing once, start, drain; the commands; the story of a lost answer
 config            settings, or every complaint at once
 edges/            sockets, Redis, clocks, TLS, metrics, pages: `agents` (the agent's side), `upstream` (the provider's),
-                  `store/` (commit.lua and its client), `admin`, `vault`, `spool`, `standin/` (the stand-in provider)
+                  `store/` (commit.lua and its client), `admin`, `vault`, `spool`, `archive`,
+                  `standin/` (the stand-in provider)
 engine            one governed write from its first commit to its answer; every await of the product's logic
 reconciler        what is due: read-backs, the pending actions of the dead, the spool
 ports             what those two need of the world, as Protocols

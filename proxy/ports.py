@@ -13,6 +13,7 @@ from proxy.core.events import Moment
 from proxy.core.http import Exchange, Request, Response
 from proxy.core.model import Action
 from proxy.core.records import Filter, Reservation, Slip
+from proxy.core.retirement import Outcome, Retirement
 
 T = TypeVar("T")
 
@@ -77,6 +78,14 @@ class Exhausted(Struct, frozen=True):
     now_ms: int
 
 
+class Retired(Struct, frozen=True):
+    """Nothing was written: an action that has left had this scope or alias (`via`). A tombstone tells its outcome."""
+
+    outcome: Outcome
+    via: str
+    now_ms: int
+
+
 class Stored(Struct, frozen=True):
     """A record as read. `due_ms`: when it is claimed next, or None."""
 
@@ -113,7 +122,7 @@ class LimitUse(Struct, frozen=True):
 class Store(Protocol):
     """Durable actions of one ledger. Every method raises StoreUnavailable where the store does not answer."""
 
-    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted:
+    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted | Retired:
         """Write one action and all that follows from it, in one atomic step.
 
         The only write. A slip that was committed before answers as it did then, and applies nothing again.
@@ -147,6 +156,22 @@ class Store(Protocol):
 
     async def bury(self, instance: str) -> None:
         """End the lease of an instance that is known to be dead; its awaited actions are due at once."""
+        ...
+
+    async def settled(self, instance: str, lease_ms: int, keep_ms: int, most: int) -> list[Stored]:
+        """Return settled actions that nothing has changed for `keep_ms`, the oldest first.
+
+        To one instance at a time: to whoever asked last without a lease of `lease_ms` standing against it, else none.
+        Drops tombstones that are over, and what limits used in periods that were over `keep_ms` ago.
+        """
+        ...
+
+    async def retire(self, leaving: Sequence[Retirement], keep_ms: int, keep_scopes_ms: int) -> tuple[str, ...]:
+        """Remove settled actions, with every trace; return the IDs of those that left.
+
+        Each stays that was changed since, is unresolved, or sent a message that an unresolved action sent too. Their
+        scopes and aliases are answered by `Retired` until `keep_scopes_ms` after their last change.
+        """
         ...
 
     async def exposure(self) -> list[ExposureRow]:
@@ -263,6 +288,14 @@ class Spool(Protocol):
 
     def check(self) -> None:
         """Raise SpoolFull or OSError where nothing could be added now."""
+        ...
+
+
+class Archive(Protocol):
+    """Where actions go that leave the store."""
+
+    async def append(self, lines: Sequence[bytes]) -> None:
+        """Append lines, on the disk when it returns. Raises OSError; then none of them need be there."""
         ...
 
 

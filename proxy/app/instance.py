@@ -19,6 +19,7 @@ from proxy.core.checks import Check, Level
 from proxy.edges import codings
 from proxy.edges.adapter_files import load_all
 from proxy.edges.admin import Admin, Tokens
+from proxy.edges.archive import FileArchive
 from proxy.edges.clock import SystemClock, SystemEntropy
 from proxy.edges.files import private_folder, secret_text
 from proxy.edges.health import Health
@@ -32,11 +33,13 @@ from proxy.edges.tasks import Tasks
 from proxy.edges.upstream import UpstreamClient
 from proxy.edges.vault import StateVault
 from proxy.engine import Engine
+from proxy.engine.retiring import Retirer
 from proxy.reconciler import Reconciler
 
 LEASE_MS: Final = 10_000
 BEAT_MS: Final = 3_000
 ROUND_MS: Final = 200
+RETIRE_MS: Final = 60_000  # Each look is a write, if a small one; and sooner where actions are kept for minutes.
 CLOSE_S: Final = 1.0
 _log = structlog.get_logger(__name__)
 
@@ -125,6 +128,8 @@ class Instance:
         self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
         self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
         self._loops.spawn(sampler.run(), "sampler")
+        every_ms = max(1_000, min(RETIRE_MS, config.state.keep_ms // 10))
+        self._loops.spawn(self._retirer(store).run(every_ms), "retirer")
         if listen.admin is not None:
             admin = Admin(
                 engine=engine,
@@ -150,6 +155,17 @@ class Instance:
                 tell(f"{check.what}: {check.level}", found=check.found, do=check.do)
             if check.loud:
                 self._warnings.append(f"  WARNING: {check.what}: {check.found}. {check.do}")
+
+    def _retirer(self, store: RedisStore) -> Retirer:
+        state = self.config.state
+        return Retirer(
+            store,
+            self._adapters,
+            FileArchive(state.archive) if state.archive is not None else None,
+            instance=self._instance,
+            keep_ms=state.keep_ms,
+            keep_scopes_ms=state.keep_scopes_ms,
+        )
 
     def _store_timed(self, op: str, seconds: float) -> None:
         self._metrics.store_seconds.labels(op).observe(seconds)

@@ -13,7 +13,6 @@ def not_built(config: Config) -> list[Complaint]:
         ("listen.webhooks", str(config.listen.webhooks), config.listen.webhooks is not None),
         ("admin.trusted_proxies", f"{len(config.admin.trusted_proxies)} networks", bool(config.admin.trusted_proxies)),
         ("admin.four_eyes_above", f"{len(config.admin.four_eyes_above)} amounts", bool(config.admin.four_eyes_above)),
-        ("state.archive", str(config.state.archive), config.state.archive is not None),
         ("notify", f"{len(config.notify)} targets", bool(config.notify)),
         *((f"providers.{name}.stamp", "true", p.stamp) for name, p in config.providers.items()),
     ]

@@ -184,3 +184,8 @@ class Config(Section, frozen=True, kw_only=True):
                 f"must be at least event.retry_window ({self.event.retry_window_ms} ms): a retry must find its action"
             )
             yield Broken("state.keep", f"{self.state.keep_ms} ms", rule, ("event.retry_window",))
+        if self.state.keep_ms < self.deadlines.harvest_ms:
+            rule = (
+                f"must be at least deadlines.harvest ({self.deadlines.harvest_ms} ms): late answers find their action"
+            )
+            yield Broken("state.keep", f"{self.state.keep_ms} ms", rule, ("deadlines.harvest",))

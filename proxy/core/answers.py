@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from proxy.core import money
 from proxy.core.model import Action, Cause, Effect, Status
+from proxy.core.retirement import Outcome
 
 
 class Retry(StrEnum):
@@ -205,6 +206,15 @@ def settled_text(action: Action, status_url: str) -> str:
     said = "has already happened" if happened else "is already settled"
     return (
         f"{what(action)} {said}; there is no response of the provider's to show. {_AGAIN}. Its state: GET {status_url}"
+    )
+
+
+def retired_text(route: str, outcome: Outcome) -> str:
+    """Return what an agent is told whose request was settled so long ago that its record has left the store."""
+    said = "happened" if outcome is Outcome.HAPPENED else "was settled as not having happened"
+    return (
+        f"this {route} was already asked for, and {said}, so long ago that its record has been put away; nothing was "
+        f"sent. {_AGAIN}. A second intended action needs an event ID of its own (for example ticket-17/2)."
     )
 
 

@@ -92,6 +92,7 @@ class Projection(Struct, frozen=True):
     owner: str = ""
     owned_until_ms: int = 0
     unresolved: bool = False
+    settled: bool = False  # It may leave, once nothing has changed it for `state.keep`.
 
 
 class Slip(Struct, frozen=True):
@@ -136,7 +137,7 @@ def project(action: Action, rules: Rules, lease_ms: int = 15_000) -> Projection:
     last = action.dispatch
     return Projection(
         claims=claims,
-        index=_index(action),
+        index=index_of(action),
         exposed=_exposed(action),
         bucket=_bucket(action),
         actual=action.amount.minor,
@@ -144,6 +145,7 @@ def project(action: Action, rules: Rules, lease_ms: int = 15_000) -> Projection:
         owner=last.owner if action.awaited and last else "",
         owned_until_ms=last.answer_by_ms + FORGOTTEN_MS if action.awaited and last else 0,
         unresolved=action.unresolved,
+        settled=action.status in (Status.CONFIRMED, Status.FAILED) and not action.contradicted,
     )
 
 
@@ -193,10 +195,11 @@ def _unresolved_until_ms(action: Action, rules: Rules) -> int:
     return since_ms + rules.retry_window_ms
 
 
-def _index(action: Action) -> frozenset[str]:
+def index_of(action: Action) -> frozenset[str]:
+    """Return the lists that the action is in."""
     ident = action.identity
     names = {"all", "event:" + identity.event_index(ident.ledger, ident.event_id)}
-    if action.status in (Status.PENDING, Status.DENIED_UNRESOLVED):
+    if action.status is not Status.CONFIRMED:  # Of those there are so many that a list of all finds them as soon.
         names.add(f"status:{action.status.value}")
     if action.needs_operator:
         names.add("needs_operator")

@@ -2,7 +2,7 @@
 
 `asking` the request and its answer as values · `drafting` what a request is called · `admission` first commit, second
 requests · `dispatching` one try and its harvest · `applying` an event to the record · `notebook` what could not be
-applied yet · `pricing` what the request does not carry
+applied yet · `pricing` what the request does not carry · `retiring` what leaves the store
 """
 
 from proxy.engine.asking import Answer, Ask, Asker, Provided

@@ -28,7 +28,7 @@ from proxy.engine.making import Maker
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Reader, credential_headers
 from proxy.engine.sending import Sender
-from proxy.ports import Committed, Conflict, Exhausted, Observation, Stored, StoreUnavailable, Vault
+from proxy.ports import Committed, Conflict, Exhausted, Observation, Retired, Stored, StoreUnavailable, Vault
 
 ROUNDS: Final = 64  # Each round somebody else's write went through.
 READ_MS: Final = 10_000
@@ -128,6 +128,8 @@ class Admission:
         self._sender.forget(live)
         if isinstance(result, Conflict):
             return result
+        if isinstance(result, Retired):
+            return self._retired(draft, made.action, result)
         return await self._refused(draft, path, Cause.LIMIT_EXHAUSTED)
 
     @contextmanager
@@ -169,8 +171,15 @@ class Admission:
         result = await self._applier.commit(slip)
         if isinstance(result, Conflict):
             return result
+        if isinstance(result, Retired):
+            return self._retired(draft, slip.action, result)
         self._applier.meter.action(slip.action)
         return self._answering.own(Code(cause.value), slip.action, draft)
+
+    def _retired(self, draft: Draft, never_made: Action, first: Retired) -> Answer:
+        """Answer a request whose first one has left the store."""
+        self._applier.meter.blocked(never_made)
+        return self._answering.retired(draft, first.outcome)
 
     # ── A second request ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,6 +7,7 @@ from proxy.core.adapter import Adapter
 from proxy.core.answers import Code, Own
 from proxy.core.http import Response
 from proxy.core.model import Action, Cause, Status
+from proxy.core.retirement import Outcome
 from proxy.engine.asking import Answer, Provided
 from proxy.engine.drafting import Draft
 
@@ -64,6 +65,10 @@ class Answering:
         shown_view = view.doubtless(action, self._adapters.get(action.identity.provider), draft.ask.base)
         text = self._text(code, action, str(shown_view["status_url"]), names or [], until_ms)
         return answers.own(code, text, view=shown_view, action=action, folded=folded, error=error)
+
+    def retired(self, draft: Draft, outcome: Outcome) -> Own:
+        """Answer for an action that has left the store: nobody knows any more with which credential it was made."""
+        return answers.own(Code.ALREADY_SETTLED, answers.retired_text(draft.match.route_type, outcome))
 
     def _text(self, code: Code, action: Action, status_url: str, names: "list[str]", until_ms: int | None) -> str:
         match code:

@@ -1,5 +1,6 @@
 """An event applied to the record, whoever else writes it meanwhile: read, step, commit, and again where overtaken."""
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
@@ -19,6 +20,7 @@ from proxy.ports import (
     Exhausted,
     Forgotten,
     Meter,
+    Retired,
     Store,
     Stored,
     StoreUnavailable,
@@ -108,8 +110,10 @@ class Applier:
                     return await self._committed(stored, Stored(stepped.action, version), stepped.suspects)
                 case Conflict(current, version) if not once:
                     stored, at_hand = Stored(current, version), None
-                case _:
+                case Conflict() | Exhausted():
                     return result
+                case Retired():
+                    raise Forgotten(action_id)  # Only what is new can be told so.
         raise StoreUnavailable("overtaken again and again")
 
     async def _read(self, action_id: str) -> Stored:
@@ -118,7 +122,7 @@ class Applier:
             raise Forgotten(action_id)
         return stored
 
-    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted:
+    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted | Retired:
         """Commit; once more where the reply was lost: the same commit applies once, and then answers as it did."""
         try:
             return await self.store.commit(slip)
@@ -147,7 +151,8 @@ class Applier:
             if before.action.status is Status.DENIED_UNRESOLVED:
                 self.meter.settled(after.action, self.moment())
         if suspects is not None:
-            await self.apply(suspects, Suspected())
+            with contextlib.suppress(Forgotten):  # The run before may have left the store.
+                await self.apply(suspects, Suspected())
         return after
 
     def newest(self, stored: Stored) -> Stored:

@@ -21,7 +21,6 @@ KEY = {"DOUBTLESS_STATE__KEY": "A" * 43}
         ("listen.webhooks", {"DOUBTLESS_LISTEN__WEBHOOKS": "127.0.0.1:7444"}),
         ("admin.trusted_proxies", {"DOUBTLESS_ADMIN__TRUSTED_PROXIES": '["10.0.0.0/8"]'}),
         ("admin.four_eyes_above", {"DOUBTLESS_ADMIN__FOUR_EYES_ABOVE": '{"usd": 100000}'}),
-        ("state.archive", {"DOUBTLESS_STATE__ARCHIVE": "/var/lib/a.jsonl"}),
         ("notify", {"DOUBTLESS_NOTIFY": '[{"url": "https://h"}]'}),
     ],
 )

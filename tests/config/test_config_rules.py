@@ -27,6 +27,7 @@ COUNT = 'name = "{}"\nmatch = "*"\nperiod = "day"\n'
         ('[readback]\nfirst = "2h"', "readback.max", "3600000 ms", "readback.first"),
         ("[bounds]\nbuffered_bytes = 1000", "bounds.buffered_bytes", "1000", "16777216"),
         ('[state]\nkeep = "19h"', "state.keep", "68400000 ms", "event.retry_window"),
+        ('[event]\nretry_window = "1m"\n[state]\nkeep = "1m"', "state.keep", "60000 ms", "deadlines.harvest"),
         ('[state]\nkeep_scopes = "89d"', "state.keep_scopes", "ms", "state.keep"),
         (f"[[limits]]\n{COUNT.format('r')}", "limits[0].amount", "not set", "an amount or a count"),
         (f'[[limits]]\n{COUNT.format("r")}amount = 7\ncount = 1\ncurrency = "usd"', "limits[0].amount", "7", "both"),

@@ -17,13 +17,14 @@ from redis.asyncio import Redis
 from proxy.core.model import FOREVER_MS
 from proxy.core.records import Period, period_label
 from proxy.edges.clock import SystemClock
-from proxy.edges.store.client import RedisStore
+from proxy.edges.store.client import GRAVES, RedisStore
 from proxy.edges.store.topology import Shard, SingleShard
 from proxy.edges.tasks import Tasks
 from tests.conformance.bench import DAY
 from tests.conformance.server import Server
 
 _ledgers = itertools.count(1)
+STONE: Final = 21  # Bytes of a tombstone; its last four are the second when it is over.
 _CLAIM: Final = re.compile(r"@(\d+)")
 
 
@@ -81,6 +82,12 @@ class RedisBench:
         due: Any = await self.client.zrange(self.key("due"), 0, -1, withscores=True)
         if due:
             await self.client.zadd(self.key("due"), {member: score - ms for member, score in due})
+        settled: Any = await self.client.zrange(self.key("settled"), 0, -1, withscores=True)
+        if settled:
+            await self.client.zadd(self.key("settled"), {member: score - ms for member, score in settled})
+        for number in range(1, GRAVES + 1):
+            await self._rewrite(f"graves:{number}", lambda _, row: _older_stones(row, ms))
+        await self._rewrite("meta", lambda name, raw: _older_meta(name, raw, ms))
         await self._rewrite("instances", lambda _, raw: str(int(raw) - ms).encode())
         await self._rewrite("claims", lambda name, raw: _older_claim(name, raw, ms))
         if ms >= DAY:
@@ -119,6 +126,20 @@ def _older_claim(name: bytes, raw: bytes, ms: int) -> bytes:
     if name[:1] not in (b"p", b"t"):
         return raw
     return _CLAIM.sub(lambda m: m[0] if int(m[1]) == FOREVER_MS else f"@{int(m[1]) - ms}", raw.decode()).encode()
+
+
+def _older_stones(row: bytes, ms: int) -> bytes:
+    """Move the ends of a row of tombstones."""
+    stones = (row[at : at + STONE] for at in range(0, len(row), STONE))
+    return b"".join(stone[:-4] + struct.pack(">I", struct.unpack(">I", stone[-4:])[0] - ms // 1000) for stone in stones)
+
+
+def _older_meta(name: bytes, raw: bytes, ms: int) -> bytes:
+    """Move the times of a grave and of whoever retires; numbers have none."""
+    if re.fullmatch(rb"grave\d", name):
+        opened, last, count = (int(word) for word in raw.split())
+        return b"%d %d %d" % (opened - ms // 1000, last - ms // 1000, count)
+    return _CLAIM.sub(lambda m: f"@{int(m[1]) - ms}", raw.decode()).encode() if name == b"retirer" else raw
 
 
 def _older_holds(raw: bytes, now_ms: int, ms: int) -> bytes:

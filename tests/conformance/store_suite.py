@@ -12,10 +12,11 @@ from tests.conformance.store_suite_kept import Kept
 from tests.conformance.store_suite_limits import Limits
 from tests.conformance.store_suite_lists import Lists
 from tests.conformance.store_suite_queue import Queue
+from tests.conformance.store_suite_retiring import Retiring
 from tests.conformance.store_suite_runs import Runs
 
 
-class StoreConformance(Commits, Claims, Runs, Limits, Histories, Queue, Lists, Kept):
+class StoreConformance(Commits, Claims, Runs, Limits, Histories, Queue, Lists, Kept, Retiring):
     """Subclass it and provide the fixture `fresh`: each call of it returns the bench of a new ledger."""
 
     @pytest.fixture

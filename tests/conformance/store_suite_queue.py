@@ -14,7 +14,7 @@ MANY = 100
 def due(number: int, due_ms: int | None, *, owner: str = "", owned_until_ms: int = FOREVER_MS) -> Slip:
     """Return the creation of an action that is due then: unresolved, or awaited by its owner."""
     projection = Projection(
-        index=frozenset({"all"}),
+        index=frozenset({"all", "status:pending" if owner else "status:denied_unresolved"}),
         due_ms=due_ms,
         owner=owner,
         owned_until_ms=owned_until_ms if owner else 0,

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from proxy.core.model import FOREVER_MS
 from proxy.core.records import NOTHING, Bucket, Filter, Period, Projection, Reservation, Slip
-from proxy.ports import Committed, Conflict, Exhausted, Forgotten
+from proxy.core.retirement import Outcome, Retirement
+from proxy.ports import Committed, Conflict, Exhausted, Forgotten, Retired
 from tests.conformance.bench import HOUR, MINUTE, Bench, MemoryBench
 from tests.conformance.redis_bench import Benches, RedisBench, benches_on
 from tests.conformance.server import Server
@@ -32,6 +33,7 @@ projections = st.fixed_dictionaries(
         "due_ms": st.none() | st.sampled_from([-HOUR, HOUR]),
         "owner": st.sampled_from(["", "i1", "i2"]),
         "unresolved": st.booleans(),
+        "settled": st.booleans(),
     }
 )
 rooms = st.builds(replace, st.just(LIMIT), amount=st.integers(0, 15), counts=st.booleans())
@@ -60,7 +62,7 @@ operations = st.one_of(
         }
     ),
     st.fixed_dictionaries({"do": st.just("again"), "which": st.integers(0, 50)}),
-    st.fixed_dictionaries({"do": st.sampled_from(["claim", "pass"])}),
+    st.fixed_dictionaries({"do": st.sampled_from(["claim", "pass", "retire"])}),
     st.fixed_dictionaries({"do": st.sampled_from(["beat", "bury"]), "instance": st.sampled_from(["i1", "i2"])}),
 )
 
@@ -92,6 +94,8 @@ class Teller:
                 return sorted((s.action.action_id, s.version) for s in await self.bench.store.claim_due(HOUR, 100))
             case "pass":
                 await self.pass_time()
+            case "retire":
+                return await self.retire()
             case "beat":
                 return await self.bench.store.beat(op["instance"], HOUR) > 0
             case _:
@@ -108,7 +112,7 @@ class Teller:
             key: FOREVER_MS if key[0] == "alias" or end == FOREVER_MS else self.now_ms + end
             for key, end in told["claims"].items()
         }
-        told["index"] = told["index"] | {"all"}
+        told["index"] = told["index"] | {"all", *(["status:pending"] if told["owner"] else [])}
         told["due_ms"] = None if told["due_ms"] is None else self.now_ms + told["due_ms"]
         base = Slip(commit_id, action, 0, NOTHING, Projection(**told), reserve=op["reserve"])
         if op["do"] == "create":
@@ -136,6 +140,21 @@ class Teller:
                 return current.action_id, version, via
             case Exhausted(limit, available):
                 return limit, available
+            case Retired(outcome, via):
+                return outcome, via
+
+    async def retire(self) -> object:
+        """Let leave what has been settled for an hour."""
+        old = await self.bench.store.settled("i1", HOUR, HOUR, 100)
+        leaving = []
+        for stored in old:
+            slip = self.last[int(stored.action.action_id[-12:], 16)]
+            claims = slip.after.claims
+            aliases = tuple(digest for kind, digest in claims if kind == "alias")
+            others = tuple(key for key in claims if key[0] != "alias")
+            told = (stored.action.action_id, stored.version, Outcome.HAPPENED, "s", aliases, others, slip.after.index)
+            leaving.append(Retirement(*told))
+        return sorted(s.action.action_id for s in old), sorted(await self.bench.store.retire(leaving, HOUR, 5 * HOUR))
 
     async def pass_time(self) -> None:
         """Let time pass; where what is stored is made older instead, so is what we know of it."""

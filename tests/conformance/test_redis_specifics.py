@@ -244,8 +244,11 @@ async def test_all_keys_of_a_ledger_share_one_hash_tag_and_none_expires(bench: R
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_every_key_that_a_script_touches_is_declared(name: str) -> None:
     text = SCRIPTS[name]
-    declared = set(re.findall(r"KEYS\[\d\]", text))
-    for names, values in re.findall(r"^local ([a-z, ]+) = ((?:KEYS\[\d\](?:, )?)+)$", text, re.MULTILINE):
+    declared = set(re.findall(r"KEYS\[\d+\]", text))
+    declared |= {
+        f"{name}[slot]" for name in re.findall(r"^local ([a-z]+) = \{(?:KEYS\[\d+\](?:, )?)+\}$", text, re.MULTILINE)
+    }
+    for names, values in re.findall(r"^local ([a-z, ]+) = ((?:KEYS\[\d+\](?:, )?)+)$", text, re.MULTILINE):
         declared |= set(names.split(", "))
         assert names.count(",") == values.count(",")
     touched = re.findall(r'redis\.call\("([A-Z]+)"(?:, ([^,()]+))?', text)

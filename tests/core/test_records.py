@@ -23,16 +23,16 @@ PROJECTED: Final = {
     "by_read_back":           (Bucket.CONSUMED, False, None,   "", set()),
     "by_person":              (Bucket.CONSUMED, False, None,   "", set()),
     "confirmed_contradicted": (Bucket.CONSUMED, False, None,   "", {"contradicted"}),
-    "not_sent":               (Bucket.RELEASED, False, None,   "", set()),
-    "not_executed":           (Bucket.RELEASED, False, None,   "", set()),
-    "before_execution":       (Bucket.RELEASED, False, None,   "", set()),
-    "rejected":               (Bucket.RELEASED, False, None,   "", set()),
-    "person_unsent":          (Bucket.RELEASED, False, None,   "", set()),
-    "person_rejected":        (Bucket.RELEASED, False, None,   "", set()),
-    "refused":                (Bucket.RELEASED, False, None,   "", set()),
-    "failed_contradicted":    (Bucket.CONSUMED, False, None,   "", {"contradicted"}),
+    "not_sent":               (Bucket.RELEASED, False, None,   "", {"status:failed"}),
+    "not_executed":           (Bucket.RELEASED, False, None,   "", {"status:failed"}),
+    "before_execution":       (Bucket.RELEASED, False, None,   "", {"status:failed"}),
+    "rejected":               (Bucket.RELEASED, False, None,   "", {"status:failed"}),
+    "person_unsent":          (Bucket.RELEASED, False, None,   "", {"status:failed"}),
+    "person_rejected":        (Bucket.RELEASED, False, None,   "", {"status:failed"}),
+    "refused":                (Bucket.RELEASED, False, None,   "", {"status:failed"}),
+    "failed_contradicted":    (Bucket.CONSUMED, False, None,   "", {"status:failed", "contradicted"}),
 }  # fmt: skip
-LISTS: Final = {"status:pending", "status:denied_unresolved", "needs_operator", "contradicted"}
+LISTS: Final = {"status:pending", "status:denied_unresolved", "status:failed", "needs_operator", "contradicted"}
 
 
 def test_the_projections_leave_no_state_out() -> None:
@@ -49,6 +49,7 @@ def test_each_state_projects_its_bucket_exposure_due_time_owner_and_lists(state:
     assert projected.owner == owner
     assert projected.index & LISTS == lists
     assert projected.unresolved is exposed
+    assert projected.settled is (bucket in (Bucket.CONSUMED, Bucket.RELEASED) and "contradicted" not in lists)
     assert projected.actual == 5400
 
 

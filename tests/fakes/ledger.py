@@ -1,4 +1,7 @@
-"""What a store holds of one ledger, and the rules of its one write: `commit.lua` told a second time."""
+"""What a store holds of one ledger, and the rules of its one write: `commit.lua` told a second time.
+
+Longer than 300 lines, as the scripts together are: one state, and every rule about it.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -7,9 +10,12 @@ import msgspec
 
 from proxy.core.model import Action
 from proxy.core.records import Bucket, Projection, Reservation, Slip, period_label
-from proxy.ports import Committed, Conflict, Exhausted, Forgotten, Stored
+from proxy.core.retirement import Outcome, Retirement
+from proxy.ports import Committed, Conflict, Exhausted, Forgotten, Retired, Stored
 
 COMMITS_REMEMBERED: Final = 8
+EXPIRED_MOST: Final = 4
+KEPT: Final = ("credential", "request", "response")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(Action).decode
 
@@ -68,9 +74,12 @@ class Ledger:
     kept: dict[tuple[str, str], bytes] = field(default_factory=dict)
     exposed: dict[tuple[str, str, str], tuple[int, int]] = field(default_factory=dict)
     used: dict[tuple[str, ...], int] = field(default_factory=dict)
+    settled: dict[str, int] = field(default_factory=dict)
+    tombstones: dict[tuple[str, str], tuple[Outcome, int]] = field(default_factory=dict)
+    retirer: tuple[str, int] = ("", 0)
     sequence: int = 0
 
-    def commit(self, slip: Slip, now_ms: int) -> Committed | Conflict | Exhausted:
+    def commit(self, slip: Slip, now_ms: int) -> Committed | Conflict | Exhausted | Retired:
         """Write all or nothing."""
         record = self.records.get(slip.action.action_id)
         if record is not None and slip.commit_id in record.commits:
@@ -94,7 +103,7 @@ class Ledger:
 
     # ── May it be written? ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _in_the_way(self, slip: Slip, record: Record | None, now_ms: int) -> Conflict | None:
+    def _in_the_way(self, slip: Slip, record: Record | None, now_ms: int) -> Conflict | Retired | None:
         if record is not None:
             return _conflict(record, "version", now_ms)
         if slip.scope:
@@ -105,12 +114,20 @@ class Ledger:
                     return _conflict(self.records[latest], "scope", now_ms)
             elif replaced is not None and replaced.version != slip.replaces_version:
                 return _conflict(replaced, "scope", now_ms)
+            if latest is None and (outcome := self._buried("scope", slip.scope, now_ms)) is not None:
+                return Retired(outcome, "scope", now_ms)
         for kind, digests in slip.lookups:
             for digest in digests:
                 for claimant, until_ms in self._claimants(kind, digest):
                     if until_ms > now_ms and claimant in self.records:
                         return _conflict(self.records[claimant], kind, now_ms)
+                if kind == "alias" and (outcome := self._buried(kind, digest, now_ms)) is not None:
+                    return Retired(outcome, kind, now_ms)
         return None
+
+    def _buried(self, kind: str, digest: str, now_ms: int) -> Outcome | None:
+        outcome, until_ms = self.tombstones.get((kind, digest), (None, 0))
+        return outcome if until_ms > now_ms else None
 
     def _claimants(self, kind: str, digest: str) -> list[tuple[str, int]]:
         if kind != "alias":
@@ -131,7 +148,7 @@ class Ledger:
         done = Committed(slip.expected + 1, now_ms, self.sequence, stale)
         if slip.expected == 0 and slip.scope:
             self.scopes[slip.scope] = action_id
-        self._claim(action_id, slip.before, slip.after)
+        self._claim(action_id, slip.before, slip.after, now_ms)
         for name in slip.before.index - slip.after.index:
             self.index.get(name, set()).discard(action_id)
         for name in slip.after.index - slip.before.index:
@@ -139,6 +156,10 @@ class Ledger:
         self.due.pop(action_id, None)
         if slip.after.due_ms is not None:
             self.due[action_id] = max(slip.after.due_ms, now_ms)
+        if slip.after.settled:
+            self.settled[action_id] = now_ms
+        elif slip.before.settled:
+            self.settled.pop(action_id, None)
         if slip.before.exposed != slip.after.exposed:
             self._expose(slip.before, -1)
             self._expose(slip.after, 1)
@@ -169,7 +190,7 @@ class Ledger:
                     stale = claimant
         return stale
 
-    def _claim(self, action_id: str, before: Projection, after: Projection) -> None:
+    def _claim(self, action_id: str, before: Projection, after: Projection, now_ms: int) -> None:
         for (kind, digest), until_ms in after.claims.items():
             if before.claims.get((kind, digest)) == until_ms:
                 continue
@@ -177,13 +198,21 @@ class Ledger:
                 if self.aliases.get(digest) not in self.records:
                     self.aliases[digest] = action_id
             else:
-                self._drop(kind, digest, action_id)
+                self._freshen(kind, digest, action_id, now_ms)
                 self.claims.setdefault((kind, digest), {})[action_id] = until_ms
         for kind, digest in before.claims.keys() - after.claims.keys():
             if kind == "alias" and self.aliases.get(digest) == action_id:
                 del self.aliases[digest]
             elif kind != "alias":
                 self._drop(kind, digest, action_id)
+
+    def _freshen(self, kind: str, digest: str, action_id: str, now_ms: int) -> None:
+        """Drop the action's own claim, and the first of those that are over for good."""
+        self._drop(kind, digest, action_id)
+        over = [claimant for claimant, until_ms in self._claimants(kind, digest) if until_ms <= now_ms]
+        for claimant in over[:EXPIRED_MOST]:
+            if claimant not in self.records or not self.records[claimant].unresolved:
+                self._drop(kind, digest, claimant)
 
     def _drop(self, kind: str, digest: str, action_id: str) -> None:
         there = self.claims.get((kind, digest), {})
@@ -224,6 +253,52 @@ class Ledger:
     def _add(self, hold: Hold, amount: int) -> None:
         if hold.place is not None:
             self.used[hold.place] = self.used.get(hold.place, 0) + amount
+
+    # ── Leave. ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def old(self, instance: str, lease_ms: int, keep_ms: int, most: int, now_ms: int) -> list[Stored]:
+        """Return what may leave, to one instance at a time, and drop the tombstones that are over."""
+        holder, until_ms = self.retirer
+        if holder not in ("", instance) and until_ms > now_ms:
+            return []
+        self.retirer = (instance, now_ms + lease_ms)
+        self.tombstones = {name: stone for name, stone in self.tombstones.items() if stone[1] > now_ms}
+        old = sorted((since_ms, i) for i, since_ms in self.settled.items() if since_ms <= now_ms - keep_ms)
+        return [self.records[i].stored for _, i in old[:most]]
+
+    def retire(self, leaving: Retirement, keep_ms: int, keep_scopes_ms: int, now_ms: int) -> bool:
+        """Remove one settled action with every trace, but for its tombstones; False where it stays."""
+        action_id = leaving.action_id
+        record, since_ms = self.records.get(action_id), self.settled.get(action_id)
+        if record is None or since_ms is None or record.version != leaving.version or since_ms > now_ms - keep_ms:
+            return False
+        if record.unresolved or record.owner:
+            del self.settled[action_id]
+            return False
+        if self._has_open_twin(leaving):
+            self.settled[action_id] = now_ms
+            return False
+        until_ms = ((since_ms + keep_scopes_ms) // 1000 + 1) * 1000
+        if self.scopes.get(leaving.scope) == action_id:
+            del self.scopes[leaving.scope]
+            self.tombstones["scope", leaving.scope] = (leaving.outcome, until_ms)
+        for alias in leaving.aliases:
+            if self.aliases.get(alias) == action_id:
+                del self.aliases[alias]
+                self.tombstones["alias", alias] = (leaving.outcome, until_ms)
+        for kind, digest in leaving.claims:
+            self._drop(kind, digest, action_id)
+        for name in leaving.index:
+            self.index.get(name, set()).discard(action_id)
+        for name in KEPT:
+            self.kept.pop((action_id, name), None)
+        self.due.pop(action_id, None)
+        del self.settled[action_id], self.records[action_id]
+        return True
+
+    def _has_open_twin(self, leaving: Retirement) -> bool:
+        twins = {i for name in leaving.index if name.startswith("content:") for i in self.index.get(name, ())}
+        return any(self.records[i].unresolved or self.records[i].owner for i in twins - {leaving.action_id})
 
     def use_of(self, limit: Reservation, now_ms: int) -> tuple[int, int, int]:
         """Return what is consumed, reserved and unknown of a limit in its current period."""

@@ -4,10 +4,11 @@ import asyncio
 import copy
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from proxy.core import records
 from proxy.core.records import Reservation, Slip
+from proxy.core.retirement import Retirement
 from proxy.ports import (
     Clock,
     Committed,
@@ -16,12 +17,14 @@ from proxy.ports import (
     ExposureRow,
     LimitUse,
     Page,
+    Retired,
     Stored,
     StoreUnavailable,
 )
 from tests.fakes.ledger import Ledger, Record
 
 T = TypeVar("T")
+ENDED_LONG_AGO_MS: Final = 86_400_000
 When = Literal["before", "after", "later"]
 
 
@@ -80,7 +83,7 @@ class MemoryStore:
 
     # ── The port ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted:
+    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted | Retired:
         """See the port."""
         return await self._do("commit", lambda: self.ledger.commit(slip, self._clock.store_ms()))
 
@@ -111,6 +114,15 @@ class MemoryStore:
     async def bury(self, instance: str) -> None:
         """See the port."""
         await self._do("bury", lambda: self._beat(instance, 0))
+
+    async def settled(self, instance: str, lease_ms: int, keep_ms: int, most: int) -> list[Stored]:
+        """See the port."""
+        asked = (instance, lease_ms, keep_ms, most)
+        return await self._do("settled", lambda: self.ledger.old(*asked, self._clock.store_ms()))
+
+    async def retire(self, leaving: Sequence[Retirement], keep_ms: int, keep_scopes_ms: int) -> tuple[str, ...]:
+        """See the port."""
+        return await self._do("retire", lambda: self._retire(leaving, keep_ms, keep_scopes_ms))
 
     async def exposure(self) -> list[ExposureRow]:
         """See the port."""
@@ -163,6 +175,10 @@ class MemoryStore:
                 claimed.append(record.stored)
         return claimed
 
+    def _retire(self, leaving: Sequence[Retirement], keep_ms: int, keep_scopes_ms: int) -> tuple[str, ...]:
+        times = (keep_ms, keep_scopes_ms, self._clock.store_ms())
+        return tuple(one.action_id for one in leaving if self.ledger.retire(one, *times))
+
     def _lease_of(self, record: Record) -> int:
         """Return until when the action is its owner's; a living owner loses track of it in the end."""
         if not record.owner or record.owned_until_ms <= self._clock.store_ms():
@@ -172,6 +188,9 @@ class MemoryStore:
     def _beat(self, instance: str, lease_ms: int) -> int:
         now_ms = self._clock.store_ms()
         if lease_ms > 0:
+            if instance not in self.ledger.instances:
+                leases = self.ledger.instances
+                self.ledger.instances = {i: until for i, until in leases.items() if until >= now_ms - ENDED_LONG_AGO_MS}
             self.ledger.instances[instance] = now_ms + lease_ms
             return now_ms
         self.ledger.instances.pop(instance, None)

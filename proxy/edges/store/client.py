@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from proxy.core import identity
-from proxy.core.records import Filter, Reservation, Slip, period_label
-from proxy.edges.store.codec import decode_record, encode_slip
+from proxy.core.records import Filter, Period, Reservation, Slip, period_label
+from proxy.core.retirement import Outcome, Retirement
+from proxy.edges.store.codec import decode_record, encode_retirements, encode_slip
 from proxy.edges.store.lane import Lane, Script
 from proxy.edges.store.topology import Shard
 from proxy.edges.tasks import Tasks
@@ -18,6 +19,7 @@ from proxy.ports import (
     Forgotten,
     LimitUse,
     Page,
+    Retired,
     Stored,
     StoreUnavailable,
 )
@@ -25,6 +27,10 @@ from proxy.ports import (
 COMMIT: Final = Script("commit")
 CLAIM: Final = Script("claim")
 BEAT: Final = Script("beat")
+SETTLED: Final = Script("settled")
+RETIRE: Final = Script("retire")
+GRAVES: Final = 6  # As many as retire.lua says.
+PERIOD_MARGIN_MS: Final = 2 * 86_400_000  # Our estimate of the store's time must not end a period that is running.
 SCANNED_MOST: Final = 20_000  # Of one list request: a filter that finds little must not hold the store.
 Timed = Callable[[str, float], None]
 
@@ -42,7 +48,7 @@ class RedisStore:
         self._clock = clock
         self._timed = timed
         self.answers = False  # Did it, when it was last asked?
-        self._lane = Lane(shard, tasks, (COMMIT, CLAIM, BEAT))
+        self._lane = Lane(shard, tasks, (COMMIT, CLAIM, BEAT, SETTLED, RETIRE))
         tag = tag_of(ledger)
         self._actions, self._claims, self._due, self._index = (
             tag + n for n in (b"actions", b"claims", b"due", b"index")
@@ -50,7 +56,9 @@ class RedisStore:
         self._kept, self._exposure, self._limits, self._meta = (
             tag + n for n in (b"kept", b"exposure", b"limits", b"meta")
         )
-        self._instances = tag + b"instances"
+        self._instances, self._settled = tag + b"instances", tag + b"settled"
+        self._lease_keys = [self._instances, self._due, self._actions, self._index]
+        self._graves = [tag + b"graves:%d" % number for number in range(1, GRAVES + 1)]
 
     async def _ask(self, op: str, *command: Any) -> Any:
         asked_ms = self._clock.monotonic_ms()
@@ -66,7 +74,7 @@ class RedisStore:
             if self._timed is not None:
                 self._timed(op, (self._clock.monotonic_ms() - asked_ms) / 1000)
 
-    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted:
+    async def commit(self, slip: Slip) -> Committed | Conflict | Exhausted | Retired:
         """See the port."""
         asked_ms = self._clock.monotonic_ms()
         args = encode_slip(slip, self._clock.store_ms())
@@ -79,6 +87,8 @@ class RedisStore:
             self._exposure,
             self._limits,
             self._meta,
+            self._settled,
+            *self._graves,
         ]
         answer = await self._ask("commit", *COMMIT.call(keys, *args))
         match answer[0]:
@@ -94,6 +104,10 @@ class RedisStore:
             case b"exhausted":
                 _, limit, available, now = answer
                 return Exhausted(limit.decode(), int(available), int(now))
+            case b"retired":
+                _, via, outcome, now = answer
+                self._clock.heard(int(now), asked_ms)
+                return Retired(Outcome(outcome.decode()), via.decode(), int(now))
             case _:
                 raise Forgotten(slip.action.action_id)
 
@@ -112,6 +126,9 @@ class RedisStore:
         if kind == "scope":
             raw = await self._ask("find", "HGET", self._claims, "s" + digest)
             return () if raw is None else (raw.decode(),)
+        if kind == "key":
+            raw = await self._ask("find", "HGET", self._claims, f"key:{digest}")
+            return () if raw is None else tuple(sorted(raw.decode().split(",")))
         prefix = f"{kind}:{digest}:"
         found = await self._ask("find", "ZRANGEBYLEX", self._index, f"[{prefix}", f"({prefix}\x7f", "LIMIT", 0, 1000)
         return tuple(member.decode().removeprefix(prefix) for member in found)
@@ -147,7 +164,7 @@ class RedisStore:
             return "contradicted"
         if chosen.needs_operator:
             return "needs_operator"
-        if chosen.status in ("pending", "denied_unresolved"):
+        if chosen.status in ("pending", "denied_unresolved", "failed"):
             return f"status:{chosen.status}"
         return "status:denied_unresolved" if chosen.status == "unknown" else "all"
 
@@ -161,13 +178,30 @@ class RedisStore:
     async def beat(self, instance: str, lease_ms: int) -> int:
         """See the port."""
         asked_ms = self._clock.monotonic_ms()
-        now = await self._ask("beat", *BEAT.call([self._instances, self._due, self._actions], instance, lease_ms))
+        now = await self._ask("beat", *BEAT.call(self._lease_keys, instance, lease_ms))
         self._clock.heard(int(now), asked_ms)
         return int(now)
 
     async def bury(self, instance: str) -> None:
         """See the port."""
-        await self._ask("beat", *BEAT.call([self._instances, self._due, self._actions], instance, 0))
+        await self._ask("beat", *BEAT.call(self._lease_keys, instance, 0))
+
+    async def settled(self, instance: str, lease_ms: int, keep_ms: int, most: int) -> list[Stored]:
+        """See the port."""
+        asked_ms = self._clock.monotonic_ms()
+        keys = [self._settled, self._actions, self._limits, self._meta, *self._graves]
+        over_ms = self._clock.store_ms() - keep_ms - PERIOD_MARGIN_MS
+        labels = (period_label(period, over_ms) for period in (Period.DAY, Period.MONTH))
+        answer = await self._ask("settled", *SETTLED.call(keys, instance, lease_ms, keep_ms, most, *labels))
+        self._clock.heard(int(answer[0]), asked_ms)
+        return [decode_record(raw) for raw in answer[1:]]
+
+    async def retire(self, leaving: Sequence[Retirement], keep_ms: int, keep_scopes_ms: int) -> tuple[str, ...]:
+        """See the port."""
+        keys = [self._actions, self._claims, self._due, self._index, self._kept, self._settled, self._meta]
+        args = (keep_ms, keep_scopes_ms, encode_retirements(leaving))
+        gone = await self._ask("retire", *RETIRE.call([*keys, *self._graves], *args))
+        return tuple(action_id.decode() for action_id in gone)
 
     async def exposure(self) -> list[ExposureRow]:
         """See the port."""

@@ -1,12 +1,15 @@
 """Slips and records as bytes: what `commit.lua` reads, and what it gives back."""
 
 import struct
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 from proxy.core.model import Action
 from proxy.core.records import Projection, Slip
+from proxy.core.retirement import Retirement
+from proxy.edges.store.shrinking import shrunk, whole
 from proxy.ports import Stored
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -36,6 +39,7 @@ def encode_slip(slip: Slip, now_ms: int) -> tuple[bytes, ...]:
         "owner": after.owner,
         "owned": max(0, after.owned_until_ms - now_ms),
         "unresolved": after.unresolved,
+        "settled": 1 if after.settled else -1 if before.settled else 0,
         "exposure": _exposure(before, after),
         "bucket": after.bucket.value,
         "actual": "" if after.actual is None else str(after.actual),
@@ -43,7 +47,26 @@ def encode_slip(slip: Slip, now_ms: int) -> tuple[bytes, ...]:
         "keep": list(slip.keep),  # Names; cmsgpack cannot read binary, so the values are arguments of their own.
         "drop": slip.drop,
     }
-    return _ENCODER.encode(head), _ENCODER.encode(slip.action), *slip.keep.values()
+    record = _ENCODER.encode(slip.action)
+    return _ENCODER.encode(head), shrunk(record) if after.settled else record, *slip.keep.values()
+
+
+def encode_retirements(leaving: Iterable[Retirement]) -> bytes:
+    """Return what is to leave, as the script takes it."""
+    return _ENCODER.encode(
+        [
+            {
+                "id": r.action_id,
+                "version": r.version,
+                "outcome": r.outcome.value,
+                "scope": r.scope,
+                "aliases": r.aliases,
+                "claims": [kind[0] + digest for kind, digest in r.claims],
+                "index": sorted(r.index),
+            }
+            for r in leaving
+        ]
+    )
 
 
 def _claims(before: Projection, after: Projection) -> list[tuple[str, str, int]]:
@@ -69,4 +92,4 @@ def decode_record(raw: bytes) -> Stored:
     """Read a record of the store."""
     (size,) = struct.unpack_from(">I", raw)
     head = _HEAD.decode(raw[4 : 4 + size])
-    return Stored(_ACTION.decode(raw[4 + size :]), head["v"])
+    return Stored(_ACTION.decode(whole(raw[4 + size :])), head["v"])

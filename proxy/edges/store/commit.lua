@@ -1,24 +1,30 @@
 -- The one write. All or nothing, idempotent by commit ID, on the server's clock.
 --
--- KEYS    1 actions  2 claims  3 due  4 index  5 kept  6 exposure  7 limits  8 meta     all of one hash tag
+-- KEYS    1 actions  2 claims  3 due  4 index  5 kept  6 exposure  7 limits  8 meta
+--         9 settled  10… graves     all of one hash tag
 -- ARGV[1] a msgpack map, the slip (see codec.py);  ARGV[2] the record;  ARGV[3…] the values to keep, named in the slip
 --         (cmsgpack does not read msgpack's binary type, so bytes travel beside the map)
 --
 -- A record in `actions` is a 4-byte length, a msgpack head, and the bytes of ARGV[2], which nothing here reads.
 --   head  v version · o owner while awaited, w until when at most · u unresolved · c the last commits · h what it holds of each limit
--- A claim is `s`cope or `a`lias + digest -> ID; `p`ayload or `t`arget + digest -> ID@until,ID@until
+-- A claim is `s`cope or `a`lias + digest -> ID; `p`ayload or `t`arget + digest -> ID@until,ID@until; beside them `key:` +
+-- digest -> ID,ID: few actions have one key, and a place in a sorted set of millions takes longer to find
 --
 -- Returns {"committed", version, sequence, then_ms, stale, now_ms} | {"conflict", via, record, now_ms}
---       | {"exhausted", limit, available, now_ms} | {"missing"};  a repeated commit is told its own `then_ms`
+--       | {"exhausted", limit, available, now_ms} | {"retired", via, outcome, now_ms} | {"missing"};  a repeated commit is told its own `then_ms`
 --
 -- A script that fails half-way has written that half: what could fail (a malformed number) must not reach "Apply".
 
 local slip, record = cmsgpack.unpack(ARGV[1]), ARGV[2]
 local actions, claims, due, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kept, exposure, limits, meta = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local settled = KEYS[9]
+local graves = {KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]}
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local COMMITS_REMEMBERED = 8
+local EXPIRED_MOST = 4 -- Claims that are over, looked at by each write that adds one.
+local STONE = 21 -- Bytes of a tombstone (see retire.lua).
 
 local function whole(number) return string.format("%.0f", number) end
 
@@ -45,6 +51,44 @@ local function write_entries(field, list)
   local parts = {}
   for i, entry in ipairs(list) do parts[i] = entry[1] .. "@" .. whole(entry[2]) end
   redis.call("HSET", claims, field, table.concat(parts, ","))
+end
+
+-- The same, without the first of those that are over and whose actions are settled or gone: nobody may look them up.
+local function fresh_entries(field, except)
+  local out, looked = {}, 0
+  for _, entry in ipairs(entries(field, except)) do
+    local stays = entry[2] > now or looked == EXPIRED_MOST
+    if not stays then
+      looked = looked + 1
+      local first = head_of(entry[1])
+      stays = first and first.u
+    end
+    if stays then out[#out + 1] = entry end
+  end
+  return out
+end
+
+-- What became of a retired action of this name: the outcome that its tombstone tells, or nil.
+local function buried(name)
+  local depths = redis.call("HGET", meta, "graves")
+  if not depths then return nil end
+  local digest, wanted = string.sub(redis.sha1hex(name), 1, 32), nil
+  for slot = 1, #depths do
+    local depth = tonumber(string.sub(depths, slot, slot))
+    local row = depth > 0 and redis.call("HGET", graves[slot], string.sub(digest, 1, depth))
+    if row then
+      wanted = wanted or string.gsub(digest, "%x%x", function(pair) return string.char(tonumber(pair, 16)) end)
+      local at = string.find(row, wanted, 1, true)
+      while at do
+        if at % STONE == 1 then
+          local outcome, till = struct.unpack(">c1I4", row, at + 16)
+          if till * 1000 > now then return outcome end
+        end
+        at = string.find(row, wanted, at + 1, true)
+      end
+    end
+  end
+  return nil
 end
 
 -- The period's label at `now`: days and months of UTC, by the civil calendar.
@@ -98,6 +142,8 @@ if slip.expected == 0 then
       local first, first_raw = head_of(slip.replaces)
       if first and first.v ~= slip.replaces_version then return conflict("scope", first_raw) end
     end
+    local outcome = not latest and buried("s" .. slip.scope)
+    if outcome then return {"retired", "scope", outcome, whole(now)} end
   end
   for _, lookup in ipairs(slip.lookups) do
     for _, digest in ipairs(lookup[2]) do
@@ -106,6 +152,8 @@ if slip.expected == 0 then
         local _, found = nil, nil
         if id then _, found = head_of(id) end
         if found then return conflict("alias", found) end
+        local outcome = buried("a" .. digest)
+        if outcome then return {"retired", "alias", outcome, whole(now)} end
       else
         local field, live, gone = string.sub(lookup[1], 1, 1) .. digest, {}, false
         for _, entry in ipairs(entries(field, "")) do
@@ -159,16 +207,42 @@ for _, claim in ipairs(slip.claims) do
       redis.call("HSET", claims, field, slip.id)
     end
   else
-    local list = entries(field, slip.id)
+    local list = claim[3] > 0 and fresh_entries(field, slip.id) or entries(field, slip.id)
     if claim[3] > 0 then list[#list + 1] = {slip.id, claim[3]} end
     write_entries(field, list)
   end
 end
 
-for _, name in ipairs(slip.index_drop) do redis.call("ZREM", index, name .. ":" .. slip.id) end
-for _, name in ipairs(slip.index_add) do redis.call("ZADD", index, 0, name .. ":" .. slip.id) end
+-- The IDs under a key, without or with this one at their end.
+local function keyed(name, with)
+  local ids = {}
+  for id in string.gmatch(redis.call("HGET", claims, name) or "", "[^,]+") do
+    if id ~= slip.id then ids[#ids + 1] = id end
+  end
+  if with then ids[#ids + 1] = slip.id end
+  if #ids == 0 then
+    redis.call("HDEL", claims, name)
+  else
+    redis.call("HSET", claims, name, table.concat(ids, ","))
+  end
+end
+
+local function is_key(name) return string.sub(name, 1, 4) == "key:" end
+
+for _, name in ipairs(slip.index_drop) do
+  if is_key(name) then keyed(name, false) else redis.call("ZREM", index, name .. ":" .. slip.id) end
+end
+for _, name in ipairs(slip.index_add) do
+  if is_key(name) then keyed(name, true) else redis.call("ZADD", index, 0, name .. ":" .. slip.id) end
+end
 
 if slip.due < 0 then redis.call("ZREM", due, slip.id) else redis.call("ZADD", due, whole(now + slip.due), slip.id) end
+
+if slip.settled > 0 then -- Since its last change: what still moves does not leave.
+  redis.call("ZADD", settled, whole(now), slip.id)
+elseif slip.settled < 0 then
+  redis.call("ZREM", settled, slip.id)
+end
 
 for _, change in ipairs(slip.exposure) do
   redis.call("HINCRBY", exposure, "a|" .. change[1], change[2])
