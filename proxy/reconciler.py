@@ -48,6 +48,7 @@ class Reconciler:
         self._spool = spool
         self._tasks = tasks
         self._instance = instance
+        self._leaving = False
         self._waiting = 0  # Observations of actions that the store did not know when it was last asked.
         self._look_again_ms = 0
         self._pause_ms = LOOK_AGAIN_FIRST_MS
@@ -69,13 +70,24 @@ class Reconciler:
 
     async def beat(self, every_ms: int) -> None:
         """Keep the lease of this instance, for ever."""
-        while True:
+        while not self._leaving:
             # The lease may run out meanwhile: then others write our actions off, and what we hear is late evidence.
             with contextlib.suppress(StoreUnavailable):
                 await self._beat()
             await asyncio.sleep(every_ms / 1000)
 
+    async def leave(self, within_ms: int) -> None:
+        """Let the lease of this instance end with its drain: what it has not recorded by then is others' to write off.
+
+        No state changes by it: what finishes in time is recorded by its owner, as ever.
+        """
+        self._leaving = True
+        with contextlib.suppress(StoreUnavailable):  # Then it ends by itself, within the length of a lease.
+            await self._store.beat(self._instance, max(within_ms, 1))
+
     async def _beat(self) -> None:
+        if self._leaving:
+            return
         asked_ms = self._applier.clock.monotonic_ms()
         await self._store.beat(self._instance, self._applier.settings.lease_ms)
         self._beaten_ms = asked_ms

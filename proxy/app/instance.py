@@ -141,6 +141,7 @@ class Instance:
             )
             await stack.enter_async_context(self._site("admin", admin.application(), listen.admin))
         await self.open_doors(stack, engine, upstream)
+        stack.push_async_callback(reconciler.leave, config.deadlines.drain_ms)  # Before the doors begin to drain.
 
     # ── What doctor would say ─────────────────────────────────────────────────────────────────────────────────────────
 

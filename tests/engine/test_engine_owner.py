@@ -224,3 +224,21 @@ async def test_what_even_a_living_owner_lost_track_of_is_written_off_in_the_end(
 
     assert (before, rig.only.status) == (Status.PENDING, Status.DENIED_UNRESOLVED)
     assert rig.only.cause is Cause.PROXY_RESTART
+
+
+async def test_a_draining_owners_lease_ends_with_its_drain_and_changes_no_state_before(rig: Rig) -> None:
+    owner, survivor = rig.replica(), rig.replica()
+    running(owner)
+    running(survivor)
+    rig.upstream.writes.append(silence(thinking=100_000))
+    task = owner.start(refund())
+    await passing(1_000)
+
+    await owner.reconciler.leave(15_000)
+    await passing(14_000)
+    before = rig.only.status
+    await passing(2_000)
+
+    assert before is Status.PENDING
+    assert (rig.only.status, rig.only.cause) == (Status.DENIED_UNRESOLVED, Cause.PROXY_RESTART)
+    assert code_of(await task) == "outcome_unknown"
