@@ -141,7 +141,8 @@ class Instance:
             )
             await stack.enter_async_context(self._site("admin", admin.application(), listen.admin))
         await self.open_doors(stack, engine, upstream)
-        stack.push_async_callback(reconciler.leave, config.deadlines.drain_ms)  # Before the doors begin to drain.
+        # Beside the drain of the doors, not before it: from the moment that probes say so nothing new is taken.
+        stack.callback(lambda: self._tasks.spawn(reconciler.leave(config.deadlines.drain_ms), "leaving"))
 
     # ── What doctor would say ─────────────────────────────────────────────────────────────────────────────────────────
 
