@@ -13,13 +13,17 @@ from msgspec import Struct
 from proxy.core.adapter import Adapter, Match
 from proxy.core.facts import Account, Key, Route
 from proxy.core.http import Headers, first, values
-from proxy.core.payload import Members, Node, Payload, flat, plain
+from proxy.core.payload import Members, Node, Payload, plain
 
 EVENT_ID_BYTES: Final = 255
 SUFFIX_BYTES: Final = 100
 DEFAULT: Final = "default"
+AUTHORIZATION: Final = b"authorization"
 _UUID: Final = re.compile(
     r"(urn:uuid:)?\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?|[0-9a-f]{32}", re.IGNORECASE | re.ASCII
+)
+_CREDENTIAL: Final = re.compile(
+    rb"api-?key|(^|[-_])(auth|authentication|authorization|key|token|secret|password|cookie)([-_]|$)"
 )
 _NOT_OF_A_TYPE: Final = re.compile(rb"[^A-Za-z0-9._/*-]")
 _PLAIN_KEY: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
@@ -131,14 +135,28 @@ def _percent(found: "re.Match[str]") -> str:
     return f"%{ord(found[0]):02X}"
 
 
+def credential_names(headers: Headers) -> frozenset[bytes]:
+    """Return the headers, in lower case, that may carry what authenticates the request.
+
+    Providers put keys into headers of their own (`X-Api-Key`, cookies). One that is taken for a credential and is none
+    only hides a stored answer; the other way round it would be shown to somebody else.
+    """
+    named = {name.lower() for name, _ in headers}
+    return frozenset(name for name in named if _CREDENTIAL.search(name) and b"idempotency" not in name) | {
+        AUTHORIZATION
+    }
+
+
 def credential(headers: Headers) -> bytes:
-    """Return what authenticates the request: the raw `Authorization` values."""
-    return b"\n".join(values(headers, b"authorization"))
+    """Return what authenticates the request: the raw `Authorization` values, and of headers that carry keys."""
+    names = credential_names(headers) - {AUTHORIZATION}
+    others = sorted(name.lower() + b":" + value for name, value in headers if name.lower() in names)
+    return b"\n".join([*values(headers, AUTHORIZATION), *others])
 
 
 def credential_text(headers: Headers) -> str:
     """Return the token of a bearer credential or the user name of a basic one, for telling the mode."""
-    scheme, _, rest = (first(headers, b"authorization") or b"").strip().partition(b" ")
+    scheme, _, rest = (first(headers, AUTHORIZATION) or b"").strip().partition(b" ")
     if scheme.lower() != b"basic":
         return rest.strip().decode("latin-1")
     try:
@@ -212,21 +230,6 @@ def facts(payload: Payload, match: Match) -> dict[str, str]:
 
 def _is_text(value: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in value)
-
-
-def target_values(payload: Payload, facts_known: dict[str, str], of: tuple[str, ...]) -> bytes | None:
-    """Return what an action is aimed at, in a form that rewording does not change; None where it names nothing.
-
-    `of` names facts, or points into the body. Order and case do not count: a model lists recipients as it likes.
-    """
-    out: list[str] = []
-    for part in of:
-        if part.startswith("/"):
-            found = [text for node in payload.values(part) for text in flat(node)]
-        else:
-            found = [facts_known[part]] if part in facts_known else []
-        out.append("\0".join(sorted(text.strip().lower() for text in found)))
-    return "\1".join(out).encode("utf-8", "surrogatepass") if any(out) else None
 
 
 def payload_text(*, method: str, target: str, account: str, counted: Headers, body: bytes) -> bytes:

@@ -120,7 +120,7 @@ def read(headers: Headers, body: bytes) -> Payload:
     declared = (first(headers, b"content-type") or b"").decode("latin-1")
     media = declared.partition(";")[0].strip().lower()
     if media == "application/x-www-form-urlencoded" and (b"=" in body or not body):
-        return _read_form(body)  # Without any `=` it is something else, and its text is nobody's name.
+        return read_form(body)  # Without any `=` it is something else, and its text is nobody's name.
     if media == "application/json" or media.endswith("+json"):
         tree = parse_json(body)
         return Payload(Kind.BYTES, body) if tree is INVALID else Payload(Kind.JSON, body, tree=tree)
@@ -208,7 +208,8 @@ def plain(node: Node) -> bytes:
 # ── Forms ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_form(body: bytes) -> Payload:
+def read_form(body: bytes) -> Payload:
+    """Read a form, or the query of a URL, which is written like one."""
     pairs = parse_qsl(body.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape")
     return Payload(Kind.FORM, body, pairs=tuple(pairs))
 
@@ -230,21 +231,30 @@ def _form_list(pairs: tuple[tuple[str, str], ...], pointer: str) -> list[Node]:
 
 
 def _read_multipart(declared: str, body: bytes) -> Payload:
+    parts = parts_of(declared, body)
+    if parts is None:
+        return Payload(Kind.BYTES, body)
+    pairs = tuple((name, f"{_digest(head)}:{_digest(content)}") for name, head, content in parts)
+    return Payload(Kind.MULTIPART, body, pairs=pairs)
+
+
+def parts_of(declared: str, body: bytes) -> list[tuple[str, bytes, bytes]] | None:
+    """Return name, head and content of each part; None where the body is not as its Content-Type declares it."""
     boundary = _boundary(declared)
     if boundary is None:
-        return Payload(Kind.BYTES, body)
+        return None
     delimiter = b"\r\n--" + boundary
     pieces = (b"\r\n" + body).split(delimiter)
     if len(pieces) < 2 or not pieces[-1].startswith(b"--"):
-        return Payload(Kind.BYTES, body)
-    pairs = []
+        return None
+    parts = []
     for piece in pieces[1:-1]:
         padding, line, part = piece.partition(b"\r\n")
         head, blank, content = (line + part).partition(b"\r\n\r\n")
         if padding.strip(b" \t") or not line or not blank:
-            return Payload(Kind.BYTES, body)
-        pairs.append((_part_name(head), f"{_digest(head)}:{_digest(content)}"))
-    return Payload(Kind.MULTIPART, body, pairs=tuple(pairs))
+            return None
+        parts.append((_part_name(head), head, content))
+    return parts
 
 
 def _boundary(declared: str) -> bytes | None:

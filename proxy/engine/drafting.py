@@ -4,7 +4,7 @@ import hashlib
 
 from msgspec import Struct
 
-from proxy.core import answers, identity, money, payload
+from proxy.core import aims, answers, identity, money, payload
 from proxy.core.adapter import Adapter, Match
 from proxy.core.answers import Code
 from proxy.core.durations import parse_ms
@@ -92,7 +92,7 @@ def draft(ask: Ask, adapter: Adapter, settings: Settings, vault: Vault) -> Draft
         body=body,
         payloads=vault.digests(b"payload\0" + action_type.encode() + b"\0" + text),
         credentials=credential_digests(identity.credential(ask.headers), vault),
-        targets=_targets(body, facts, match, account, action_type, vault) if settings.twin else (),
+        targets=_targets(ask, body, match, account, action_type, vault) if settings.twin else (),
         facts=facts,
         amount=money.of_request(body, match, adapter) if plain else Amount(),
         moves=moves,
@@ -155,15 +155,18 @@ def credential_digests(credential: bytes, vault: Vault) -> tuple[str, ...]:
 
 
 def _targets(
-    body: payload.Payload, facts: dict[str, str], match: Match, account: str, action_type: str, vault: Vault
+    ask: Ask, body: payload.Payload, match: Match, account: str, action_type: str, vault: Vault
 ) -> tuple[tuple[tuple[str, ...], int], ...]:
-
+    route = match.route
+    if not route.targets:
+        return ()
+    looked = aims.readings(ask.headers, ask.target.partition("?")[2], body)
     out = []
-    for target in match.route.targets:
-        aimed = identity.target_values(body, facts, target.of)
-        if aimed is not None:
-            prefix = f"target\0{account}\0{match.route_type}\0{action_type}\0{','.join(target.of)}\0".encode()
-            out.append((vault.digests(prefix + aimed), parse_ms(target.within) or 0 if target.within else 0))
+    for target in route.targets:
+        within_ms = parse_ms(target.within) or 0 if target.within else 0
+        prefix = f"target\0{account}\0{match.route_type}\0{action_type}\0{','.join(target.of)}\0".encode()
+        found = aims.aims(target.of, route.facts, match.parameters, looked)
+        out += [(vault.digests(prefix + aimed), within_ms) for aimed in found]
     return tuple(out)
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from proxy.core import identity, limits
 from proxy.core.adapter import Adapter
 from proxy.core.events import Refused
-from proxy.core.http import Request
+from proxy.core.http import Request, without
 from proxy.core.lifecycle import step
 from proxy.core.model import Action, Amount, Cause, Dispatch, Effect, Identity
 from proxy.core.records import NOTHING, Reservation, Slip
@@ -198,8 +198,8 @@ class Maker:
             out[CREDENTIAL] = self._seal(ident.action_id, CREDENTIAL, msgspec.msgpack.encode(sent))
         if route.replay and len(draft.ask.body) <= self._settings.kept_body_bytes:
             request = draft.request(ident.idempotency_key)
-            secret = b"authorization"
-            bare = msgspec.structs.replace(request, headers=tuple(h for h in request.headers if h[0].lower() != secret))
+            secret = identity.credential_names(request.headers)
+            bare = msgspec.structs.replace(request, headers=tuple(without(request.headers, *secret)))
             out[REQUEST] = self._seal(ident.action_id, REQUEST, msgspec.msgpack.encode(bare))
         return out
 

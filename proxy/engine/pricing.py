@@ -8,6 +8,7 @@ from proxy.core.adapter import Adapter
 from proxy.core.events import Priced
 from proxy.core.facts import Route
 from proxy.core.http import Answered, Headers, Request, without
+from proxy.core.identity import credential_names
 from proxy.core.model import Action, Amount, Effect
 from proxy.core.quote import Quoting
 from proxy.engine.applying import CREDENTIAL, Applier
@@ -51,7 +52,10 @@ class Reader:
 def credential_headers(headers: Headers, adapter: Adapter) -> Headers:
     """Return the headers of a write that a read repeats: its credential, and what names the account."""
     of_account = adapter.doc.account.headers if adapter.doc.account is not None else ()
-    names = {b"authorization", *(name.lower().encode() for name in (*of_account, *adapter.doc.repeat_headers))}
+    names = {
+        *credential_names(headers),
+        *(name.lower().encode() for name in (*of_account, *adapter.doc.repeat_headers)),
+    }
     return tuple((name, value) for name, value in headers if name.lower() in names)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.core.identity import content, credential, facts, message_field, payload_text, target_values
+from proxy.core.identity import content, credential, facts, message_field, payload_text
 from proxy.core.payload import Payload, read
 from tests.core.pure_adapters import RESEND, SLACK, STRIPE, route
 from tests.core.pure_bodies import form, json_, parts
@@ -57,59 +57,6 @@ def test_facts_are_what_the_path_and_the_declared_fields_say_for_certain(
 
 
 MAIL = b'{"from":"Acme <a@acme.example>","to":["b@x.example","c@x.example"],"subject":"Hello","html":"<p>1</p>"}'
-AIMED = ("/from", "/to", "/subject")
-
-
-@pytest.mark.parametrize(
-    "reworded",
-    [
-        MAIL.replace(b"<p>1</p>", b"<p>One</p>"),
-        MAIL.replace(b'["b@x.example","c@x.example"]', b'["C@X.example"," b@x.example"]'),
-        MAIL.replace(b'"Hello"', b'"HELLO "'),
-    ],
-    ids=["another body", "recipients in another order and case", "a subject in another case"],
-)
-def test_rewording_does_not_change_what_is_aimed_at(reworded: bytes) -> None:
-    assert target_values(json_(MAIL), {}, AIMED) == target_values(json_(reworded), {}, AIMED)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        MAIL.replace(b"b@x", b"d@x"),
-        MAIL.replace(b"Hello", b"Goodbye"),
-        MAIL.replace(b',"c@x.example"', b""),
-        MAIL.replace(b"Acme <a@acme.example>", b"b@x.example"),
-    ],
-    ids=["another recipient", "another subject", "one recipient less", "another sender"],
-)
-def test_another_target_is_one(other: bytes) -> None:
-    assert target_values(json_(MAIL), {}, AIMED) != target_values(json_(other), {}, AIMED)
-
-
-def test_a_single_recipient_is_aimed_at_like_a_list_of_one() -> None:
-    one, listed = json_(b'{"to":"b@x.example"}'), json_(b'{"to":["b@x.example"]}')
-
-    assert target_values(one, {}, ("/to",)) == target_values(listed, {}, ("/to",))
-    assert target_values(form(b"to[]=b@x.example"), {}, ("/to",)) == target_values(one, {}, ("/to",))
-
-
-def test_a_target_may_be_a_fact_and_none_is_none() -> None:
-    of = ("charge", "payment_intent")
-
-    assert target_values(form(b""), {"charge": "ch_1"}, of) == target_values(form(b"x=1"), {"charge": "CH_1"}, of)
-    assert target_values(form(b""), {"charge": "x"}, of) != target_values(form(b""), {"payment_intent": "x"}, of)
-    assert target_values(form(b"charge=ch_1"), {}, of) is None
-    assert target_values(json_(b'{"to":[],"from":null}'), {}, ("/from", "/to")) is None
-    assert target_values(json_(b'{"to":"\\ud800"}'), {}, ("/to",)) is not None
-
-
-def test_the_refund_of_a_charge_is_aimed_at_the_charge_however_it_is_written() -> None:
-    (target,) = route(STRIPE, "refund.create").targets
-    by_path = target_values(form(b"reason=x"), asked("/v1/charges/ch_1/refund", form(b"")), target.of)
-    by_body = target_values(form(b"charge=ch_1"), asked("/v1/refunds", form(b"charge=ch_1")), target.of)
-
-    assert by_path == by_body is not None
 
 
 # ── Messages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,3 +155,17 @@ def test_a_credential_is_the_raw_header_and_every_one_of_them() -> None:
     assert credential(headers(Authorization="Bearer a")) == b"Bearer a"
     assert credential((*headers(authorization="Bearer a"), *headers(Authorization="Basic b"))) == b"Bearer a\nBasic b"
     assert credential(headers(x="y")) == b""
+
+
+@pytest.mark.parametrize("name", ["X_Api_Key", "Api_Key", "apikey", "X_Auth_Token", "Cookie", "X_Secret", "DD_API_KEY"])
+def test_a_header_that_carries_a_key_is_part_of_the_credential(name: str) -> None:
+    mine, other = headers(**{name: "a"}), headers(**{name: "b"})
+
+    assert credential(mine) != credential(other)
+    assert credential(mine) == credential(headers(**{name.lower(): "a"}))
+
+
+def test_what_carries_no_key_is_none_of_it() -> None:
+    plain = headers(Idempotency_Key="k", Stripe_Account="acct_1", Content_Type="t", Accept="a", Doubtless_Event_Id="e")
+
+    assert credential(plain) == b""

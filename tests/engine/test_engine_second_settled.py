@@ -52,6 +52,16 @@ async def test_the_stored_response_is_for_the_same_credential_only(rig: Rig, pai
     assert len(rig.upstream.dispatched) == 1
 
 
+async def test_a_key_in_a_header_of_the_providers_own_is_a_credential_too(rig: Rig, pair: Pair) -> None:
+    rig.upstream.writes.append(refunded())
+    await pair[0].ask(refund(headers={"X-Api-Key": "alice"}))
+
+    answer = await pair[1].ask(refund(headers={"X-Api-Key": "bob"}))
+
+    assert code_of(answer) == "credential_mismatch"
+    assert body_of(await pair[1].ask(refund(headers={"X-Api-Key": "alice"})))["id"] == "re_1"
+
+
 async def test_credentials_that_are_said_to_be_equal_share_it(rig: Rig) -> None:
     replica = rig.replica()
     rig.upstream.writes += [refunded("re_1"), refunded("re_2")]

@@ -29,6 +29,24 @@ async def test_reworded_while_it_is_unknown_it_is_not_sent_but_named(rig: Rig, p
     assert len(rig.upstream.dispatched) == 1
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        unnamed(2, payment_intent="pi_1"),
+        unnamed(2, path="/v1/refunds?charge=ch_1", charge=None),
+        unnamed(2, headers={"Content-Type": "text/plain"}),
+        unnamed(2, path="/v1/charges/ch_1/refund", charge=None),
+    ],
+    ids=["its payment too", "in the query", "no form by its type", "in the path"],
+)
+async def test_a_charge_that_is_named_in_another_way_is_the_same_one(rig: Rig, pair: Pair, again: Ask) -> None:
+    rig.upstream.writes.append(broken())
+    await pair[0].ask(unnamed(1))
+
+    assert code_of(await pair[1].ask(again)) == "suspected_duplicate"
+    assert len(rig.upstream.dispatched) == 1
+
+
 async def test_another_credential_is_told_no_more_than_that(rig: Rig, pair: Pair) -> None:
     rig.upstream.writes.append(broken())
     await pair[0].ask(unnamed(1))
