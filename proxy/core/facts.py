@@ -58,10 +58,11 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
     """Which account and mode a request is for.
 
     `modes`: mode → patterns of the credential; `headers` name a connected account; `agree`: what a record of that mode
-    says of itself.
+    says of itself. `connected`: where an item that names our key says for which connected account it is, if for one.
     """
 
     source: str
+    connected: str = ""
     modes: dict[str, tuple[str, ...]] = {}
     headers: tuple[str, ...] = ()
     agree: dict[str, Json] = {}

@@ -59,6 +59,7 @@ def _complaints(doc: Document) -> Iterator[str]:
         yield "schema: this version reads schema 1"
     yield from (f"provider.{c}" for c in _provider_complaints(doc.provider))
     if doc.account is not None:
+        yield from _pointers("account.connected", (doc.account.connected,))
         for mode, wanted in doc.account.agree.items():
             yield from (f"account.agree.{c}" for c in _pointers(mode, wanted))
     yield from (f"mark.{c}" for c in (_mark_complaints(doc.mark) if doc.mark is not None else ()))

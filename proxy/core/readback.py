@@ -21,7 +21,7 @@ from proxy.core.http import Answered, Integrity
 from proxy.core.identity import message_field
 from proxy.core.model import Action
 from proxy.core.payload import INVALID, text_of, walk
-from proxy.core.verdict import Accepted, Rejected, of_object, reply_of, tree_of
+from proxy.core.verdict import Accepted, Rejected, is_id, is_marked, of_object, reply_of, tree_of
 
 PAGES_MOST: Final = 200
 TYPES_MOST: Final = 20  # Stripe takes at most 20 event types in one query; more, and none are named.
@@ -118,10 +118,10 @@ class Inquiry:
                 raise RuntimeError("nothing was asked")
 
     def _hear_page(self, listing: _List, answered: Answered | None) -> None:
-        tree = _readable(answered)
+        tree = self._readable(answered)
         items = list(walk(tree, listing.read.items)) if tree is not INVALID else []
         if len(items) != 1 or not isinstance(items[0], list):
-            listing.broken, listing.done = _why(answered), True
+            listing.broken, listing.done = self._why(answered), True
             return
         page = items[0]
         listing.items += page
@@ -140,13 +140,31 @@ class Inquiry:
 
     def _hear_one(self, one: _One, answered: Answered | None) -> None:
         one.done = True
-        tree = _readable(answered)
+        tree = self._readable(answered)
         if tree is not INVALID and answered is not None:
             one.tree, one.digest = tree, reply_of(answered, self._adapter).digest
-        elif answered is not None and answered.response.status == 404:
+        elif answered is not None and answered.response.status == 404 and self._marked(answered):
             one.missing = True  # A bare 404 proves nothing: not that it was deleted, not that it never was.
         else:
-            one.broken = _why(answered)
+            one.broken = self._why(answered)
+
+    def _readable(self, answered: Answered | None) -> object:
+        if answered is None or answered.integrity is not Integrity.WHOLE or answered.response.status != 200:
+            return INVALID
+        return tree_of(answered.response) if self._marked(answered) else INVALID
+
+    def _marked(self, answered: Answered) -> bool:
+        """Did the provider itself answer, and not something between?"""
+        return is_marked(answered.response, tree_of(answered.response), self._adapter)
+
+    def _why(self, answered: Answered | None) -> str:
+        if answered is None:
+            return "no_answer"
+        if answered.integrity is not Integrity.WHOLE:
+            return "cut_short"
+        if answered.response.status != 200:
+            return f"status_{answered.response.status}"
+        return "not_understood" if self._marked(answered) else "unmarked"
 
     # ── What to ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -269,7 +287,7 @@ class Inquiry:
         """Yield each item of a list that names our key, with the type of the object that it is about."""
         read, key = listing.read, subject.action.identity.idempotency_key
         for item, digest in zip(listing.items, listing.digests, strict=True):
-            if key is None or _text(item, read.identity) != key or not self._agrees(item, subject):
+            if key is None or _text(item, read.identity) != key or not self._of_account(item, subject):
                 continue
             thing = next(walk(item, read.object), item) if read.object else item
             named = _Named(thing, _id(thing, read), _text(item, read.type), _text(item, read.request), digest)
@@ -323,8 +341,8 @@ class Inquiry:
             for item in listing.items:
                 made_ms = created_ms(item, listing.read.created)
                 late_enough = made_ms is None or made_ms >= listing.since_ms
-                if late_enough and self._alike(subject, item):
-                    out.append(_id(item, listing.read))
+                if late_enough and (object_id := _id(item, listing.read)) and self._alike(subject, item):
+                    out.append(object_id)
         return Candidates(tuple(out[:20])) if out else Absent()
 
     def _alike(self, subject: Subject, item: object) -> bool:
@@ -385,6 +403,13 @@ class Inquiry:
                 return False
         return True
 
+    def _of_account(self, item: object, subject: Subject) -> bool:
+        """Is an item that names our key of the action's account and mode? Keys of two accounts may read the same."""
+        account = self._adapter.doc.account
+        named = _text(item, account.connected) if account is not None else None
+        connected = subject.action.identity.account.split("/")[1:]
+        return (not named or named in connected) and self._agrees(item, subject)
+
     def _agrees(self, item: object, subject: Subject) -> bool:
         """Does the record agree with the action's account and mode, in what it says of them?
 
@@ -403,20 +428,6 @@ class Inquiry:
 def _tells(named: _Named, route: Route) -> bool:
     """Does an item of this type say whether the action came to be? An update of a declined invoice, say, does not."""
     return named.type is None or not route.events or named.type in (*route.events, *route.failed_events)
-
-
-def _readable(answered: Answered | None) -> object:
-    if answered is None or answered.integrity is not Integrity.WHOLE or answered.response.status != 200:
-        return INVALID
-    return tree_of(answered.response)
-
-
-def _why(answered: Answered | None) -> str:
-    if answered is None:
-        return "no_answer"
-    if answered.integrity is not Integrity.WHOLE:
-        return "cut_short"
-    return f"status_{answered.response.status}" if answered.response.status != 200 else "not_understood"
 
 
 def _values(subject: Subject) -> dict[str, str]:
@@ -449,7 +460,8 @@ def _target(listing: _List) -> str:
 
 
 def _id(item: object, read: Read) -> str:
-    return _text(item, read.object_id) or ""
+    node = next(walk(item, read.object_id), None)
+    return str(node) if is_id(node) else ""
 
 
 def _text(item: object, pointer: str) -> str | None:

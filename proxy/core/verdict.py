@@ -237,6 +237,13 @@ def _success(response: Response, tree: "object", adapter: Adapter, route: Route)
     return Accepted(object_ids, amount=amount_of_object(tree, adapter, route))
 
 
+def is_id(node: "object") -> bool:
+    """Is it an object's ID? A non-empty JSON string of text; half a surrogate pair is none (RFC 8259, section 8.2)."""
+    if not isinstance(node, str) or isinstance(node, Number) or not 0 < len(node) <= 255:
+        return False
+    return not any("\ud800" <= char <= "\udfff" for char in node)
+
+
 def _ids(tree: "object", pointer: str) -> tuple[str, ...]:
     """Return the IDs at a pointer; none where one of them is missing, or is not a non-empty string."""
     if tree is INVALID:
@@ -245,7 +252,7 @@ def _ids(tree: "object", pointer: str) -> tuple[str, ...]:
     items, each, _ = pointer.rpartition("/*")
     if each and len(found) != sum(1 for _ in walk(tree, items + each)):
         return ()
-    if not all(isinstance(n, str) and not isinstance(n, Number) and 0 < len(n) <= 255 for n in found):
+    if not all(is_id(node) for node in found):
         return ()
     return tuple(str(n) for n in found)
 

@@ -16,7 +16,7 @@ from proxy.core.model import Action
 from proxy.core.readback import Inquiry, Subject
 from tests.core.pure_adapters import RESEND, STRIPE, route
 from tests.core.pure_bodies import json_
-from tests.core.pure_http import REFUND, answered
+from tests.core.pure_http import REFUND, RESEND_MARK, STRIPE_MARK, answered
 from tests.fakes.actions import make_action
 from tests.fakes.clock import START_MS
 from tests.fakes.vault import PlainVault
@@ -24,6 +24,11 @@ from tests.fakes.vault import PlainVault
 VAULT: Final = PlainVault()
 START_S: Final = START_MS // 1000
 Json = dict[str, Any]
+
+
+def _marked(status: int, body: object) -> Answered:
+    """Answer as either provider does; the mark of the other one means nothing to it."""
+    return answered(status, body, STRIPE_MARK, RESEND_MARK)
 
 
 class Record:
@@ -50,8 +55,8 @@ class Record:
             return self.faults[len(self.asked)]
         path, _, query = target.partition("?")
         if path in self.lists:
-            return answered(200, self._page(self.lists[path], dict(parse_qsl(query))))
-        return answered(200, self.objects[path]) if path in self.objects else answered(404, {"error": {}})
+            return _marked(200, self._page(self.lists[path], dict(parse_qsl(query))))
+        return _marked(200, self.objects[path]) if path in self.objects else _marked(404, {"error": {}})
 
     def _page(self, items: Sequence[Any], query: dict[str, str]) -> Json:
         after = query.get("starting_after") or query.get("after")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proxy.core.events import Absent, Candidates, Finding, Found, Several
+from proxy.core.events import Absent, Candidates, Finding, Found, Several, Unreadable
 from proxy.core.http import Answered
 from proxy.core.model import Amount
 from proxy.core.readback import Subject
@@ -106,6 +106,30 @@ def test_an_event_of_the_other_mode_is_not_ours() -> None:
     assert found_in(event(1, KEY, refund(), livemode=True)) == Absent()
     assert verdict_in(event(1, KEY, refund(), livemode=True), subject=asked(REFUNDED, account="live/acct_1")) == DONE
     assert found_in(event(1, KEY, refund()), subject=asked(REFUNDED, account="live")) == Absent()
+
+
+def test_an_event_of_another_connected_account_is_not_ours() -> None:
+    theirs = event(1, KEY, refund(), account="acct_9")
+    subject = asked(REFUNDED, account="test/acct_9")
+
+    assert found_in(theirs) == Absent()
+    assert found_in(theirs, subject=asked(REFUNDED, account="test/acct_1")) == Absent()
+    assert verdict_in(event(1, key(subject), refund(), account="acct_9"), subject=subject) == DONE
+    assert verdict_in(event(1, key(subject), refund()), subject=subject) == DONE
+
+
+def test_a_record_that_the_provider_did_not_mark_is_not_the_providers() -> None:
+    def through_a_middlebox(target: str) -> Answered | None:
+        answer = Record({EVENTS: [event(1, KEY, refund())], "/v1/refunds": []})(target)
+        assert answer is not None
+        return replace(answer, response=replace(answer.response, headers=()))
+
+    assert one(STRIPE, through_a_middlebox, SUBJECT) == Unreadable("unmarked")
+
+
+@pytest.mark.parametrize("object_id", [5, "", "re_\ud800", None], ids=["a number", "empty", "half a pair", "none"])
+def test_an_object_without_an_id_is_not_found(object_id: object) -> None:
+    assert found_in(event(1, KEY, refund(id=object_id))) == Absent()
 
 
 def test_where_no_mode_is_known_or_told_none_can_disagree() -> None:

@@ -9,7 +9,7 @@ from proxy.core.http import Answered, Integrity
 from proxy.core.readback import Subject
 from proxy.core.verdict import Accepted
 from tests.core.pure_adapters import RESEND
-from tests.core.pure_http import answered
+from tests.core.pure_http import resend
 from tests.core.pure_record import MAIL, Json, Record, mailbox, mailed, one, shown
 
 SUBJECT = mailed(MAIL)
@@ -200,9 +200,9 @@ def test_ours_is_found_on_page_three() -> None:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (answered(500, {}), "status_500"),
-        (answered(401, {"name": "restricted_api_key"}), "status_401"),
-        (answered(200, {"data": []}, integrity=Integrity.CUT), "cut_short"),
+        (resend(500, {}), "status_500"),
+        (resend(401, {"name": "restricted_api_key"}), "status_401"),
+        (resend(200, {"data": []}, integrity=Integrity.CUT), "cut_short"),
         (None, "no_answer"),
     ],
 )
@@ -214,7 +214,7 @@ def test_a_list_or_a_message_that_cannot_be_read_leaves_it_open(broken: Answered
 
 
 def test_a_message_that_the_list_shows_and_nobody_can_read_is_a_candidate() -> None:
-    assert found_in(OURS, faults={2: answered(404, {"name": "not_found"})}) == Candidates(("mail-1",))
+    assert found_in(OURS, faults={2: resend(404, {"name": "not_found"})}) == Candidates(("mail-1",))
 
 
 def test_the_list_is_read_no_further_than_the_window() -> None:

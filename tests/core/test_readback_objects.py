@@ -11,7 +11,7 @@ from proxy.core.payload import parse_json
 from proxy.core.readback import Subject, created_ms, fill
 from proxy.core.verdict import Accepted, Rejected
 from tests.core.pure_adapters import STRIPE, THINGS, route
-from tests.core.pure_http import answered
+from tests.core.pure_http import stripe
 from tests.core.pure_record import Record, asked, converse, one
 from tests.fakes.actions import make_action
 
@@ -28,7 +28,7 @@ def read(answer: Answered | None) -> Finding:
 
 @pytest.mark.parametrize("further", [{}, {"livemode": False}])
 def test_what_says_that_it_is_deleted_is_found(further: dict[str, object]) -> None:
-    finding = read(answered(200, DELETED | further))
+    finding = read(stripe(200, DELETED | further))
 
     assert isinstance(finding, Found)
     assert finding.verdict == Accepted(("cus_1",))
@@ -38,17 +38,17 @@ def test_what_says_that_it_is_deleted_is_found(further: dict[str, object]) -> No
 @pytest.mark.parametrize(
     ("answer", "finding"),
     [
-        (answered(404, {"error": {"code": "resource_missing"}}), Absent()),
-        (answered(404, b"<html>"), Absent()),
-        (answered(200, {"id": "cus_1", "object": "customer"}), Absent()),
-        (answered(200, DELETED | {"deleted": False}), Absent()),
-        (answered(200, DELETED | {"livemode": True}), Absent()),
-        (answered(200, b"[]"), Absent()),
-        (answered(410, {}), Unreadable("status_410")),
-        (answered(401, {}), Unreadable("status_401")),
-        (answered(500, {}), Unreadable("status_500")),
-        (answered(200, DELETED, integrity=Integrity.CUT), Unreadable("cut_short")),
-        (answered(200, b"<html>"), Unreadable("not_understood")),
+        (stripe(404, {"error": {"code": "resource_missing"}}), Absent()),
+        (stripe(404, b"<html>"), Absent()),
+        (stripe(200, {"id": "cus_1", "object": "customer"}), Absent()),
+        (stripe(200, DELETED | {"deleted": False}), Absent()),
+        (stripe(200, DELETED | {"livemode": True}), Absent()),
+        (stripe(200, b"[]"), Absent()),
+        (stripe(410, {}), Unreadable("status_410")),
+        (stripe(401, {}), Unreadable("status_401")),
+        (stripe(500, {}), Unreadable("status_500")),
+        (stripe(200, DELETED, integrity=Integrity.CUT), Unreadable("cut_short")),
+        (stripe(200, b"<html>"), Unreadable("not_understood")),
         (None, Unreadable("no_answer")),
     ],
     ids=[

@@ -10,7 +10,7 @@ from proxy.core.events import Absent, Candidates, Found, Several, Unreadable
 from proxy.core.http import Answered, Integrity
 from proxy.core.readback import PAGES_MOST, TYPES_MOST, Inquiry, Subject
 from tests.core.pure_adapters import STRIPE
-from tests.core.pure_http import answered
+from tests.core.pure_http import stripe
 from tests.core.pure_record import (
     EVENTS,
     REFUNDED,
@@ -61,21 +61,21 @@ def test_every_page_repeats_the_question_and_goes_on_after_the_last_item() -> No
 
 
 BROKEN: dict[str, tuple[Answered | None, str]] = {
-    "500": (answered(500, {"error": {}}), "status_500"),
-    "401": (answered(401, {"error": {}}), "status_401"),
-    "403": (answered(403, {"error": {}}), "status_403"),
-    "404": (answered(404, {"error": {}}), "status_404"),
-    "429": (answered(429, {"error": {}}), "status_429"),
-    "a redirect": (answered(302, b""), "status_302"),
+    "500": (stripe(500, {"error": {}}), "status_500"),
+    "401": (stripe(401, {"error": {}}), "status_401"),
+    "403": (stripe(403, {"error": {}}), "status_403"),
+    "404": (stripe(404, {"error": {}}), "status_404"),
+    "429": (stripe(429, {"error": {}}), "status_429"),
+    "a redirect": (stripe(302, b""), "status_302"),
     "no answer": (None, "no_answer"),
-    "cut short": (answered(200, {"data": [], "has_more": False}, integrity=Integrity.CUT), "cut_short"),
-    "bytes after it": (answered(200, {"data": [], "has_more": False}, integrity=Integrity.TRAILING), "cut_short"),
-    "no JSON": (answered(200, b"<html>"), "not_understood"),
-    "half of the JSON": (answered(200, b'{"data": [{"id"'), "not_understood"),
-    "no list": (answered(200, {"object": "list"}), "not_understood"),
-    "an object in place of the list": (answered(200, {"data": {}}), "not_understood"),
-    "two lists": (answered(200, b'{"data":[],"data":[],"has_more":false}'), "not_understood"),
-    "206": (answered(206, {"data": [], "has_more": False}), "status_206"),
+    "cut short": (stripe(200, {"data": [], "has_more": False}, integrity=Integrity.CUT), "cut_short"),
+    "bytes after it": (stripe(200, {"data": [], "has_more": False}, integrity=Integrity.TRAILING), "cut_short"),
+    "no JSON": (stripe(200, b"<html>"), "not_understood"),
+    "half of the JSON": (stripe(200, b'{"data": [{"id"'), "not_understood"),
+    "no list": (stripe(200, {"object": "list"}), "not_understood"),
+    "an object in place of the list": (stripe(200, {"data": {}}), "not_understood"),
+    "two lists": (stripe(200, b'{"data":[],"data":[],"has_more":false}'), "not_understood"),
+    "206": (stripe(206, {"data": [], "has_more": False}), "status_206"),
 }
 
 
@@ -89,14 +89,14 @@ def test_a_page_that_cannot_be_read_makes_the_list_unreadable(page: int, broken:
 
 
 def test_what_was_found_before_a_page_broke_is_found() -> None:
-    record = events(OURS, *foreign(4), per_page=2, faults={2: answered(500, b"")})
+    record = events(OURS, *foreign(4), per_page=2, faults={2: stripe(500, b"")})
 
     assert isinstance(one(STRIPE, record, SUBJECT), Found)
 
 
 def test_two_of_ours_before_a_page_broke_are_several() -> None:
     second = event(2, key(SUBJECT), refund(2))
-    record = events(second, OURS, *foreign(4), per_page=2, faults={2: answered(500, b"")})
+    record = events(second, OURS, *foreign(4), per_page=2, faults={2: stripe(500, b"")})
 
     assert one(STRIPE, record, SUBJECT) == Several(("re_2", "re_1"))
 
@@ -129,8 +129,8 @@ def test_a_list_without_end_is_left_unreadable() -> None:
     def endless(target: str) -> Answered:
         turns.append(target)
         if not target.startswith(EVENTS):
-            return answered(200, {"data": [], "has_more": False})
-        return answered(200, {"data": [{"id": f"evt_{len(turns)}"}], "has_more": True})
+            return stripe(200, {"data": [], "has_more": False})
+        return stripe(200, {"data": [{"id": f"evt_{len(turns)}"}], "has_more": True})
 
     assert one(STRIPE, endless, SUBJECT) == Unreadable("paging")
     assert len(turns) == PAGES_MOST + 1
@@ -226,13 +226,13 @@ def test_objects_that_look_like_ours_are_candidates_and_no_more() -> None:
 
 
 def test_candidates_of_a_broken_scan_stay_unreadable() -> None:
-    record = Record({EVENTS: (), "/v1/refunds": [refund(7)]}, faults={1: answered(500, b"")})
+    record = Record({EVENTS: (), "/v1/refunds": [refund(7)]}, faults={1: stripe(500, b"")})
 
     assert one(STRIPE, record, SUBJECT) == Unreadable("status_500")
 
 
 def test_a_broken_list_of_candidates_hides_nothing() -> None:
-    assert one(STRIPE, events(faults={2: answered(500, b"")}), SUBJECT) == Absent()
+    assert one(STRIPE, events(faults={2: stripe(500, b"")}), SUBJECT) == Absent()
 
 
 def test_where_nothing_is_known_of_an_action_nothing_is_like_it() -> None:

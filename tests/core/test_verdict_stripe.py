@@ -40,6 +40,7 @@ ROWS = {
     "a refund of a status nobody has heard of": (stripe(200, refund(status="new")), DONE),
     "201": (stripe(201, REFUND), DONE),
     "the charge, as the oldest spelling answers": (stripe(200, {"id": "ch_1", "object": "charge"}), Accepted()),
+    "an ID with half a surrogate pair": (stripe(200, refund(id="re_\ud800")), MALFORMED),
     "a charge without an ID": (stripe(200, {"object": "charge"}), MALFORMED),
     "another actual amount": (stripe(200, refund(amount=5300)), Accepted(("re_1",), amount=Amount(5300, "usd"))),
     "an amount nobody can read": (stripe(200, refund(amount=54.0)), Accepted(("re_1",))),
