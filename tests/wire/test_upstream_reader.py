@@ -82,6 +82,7 @@ SHAPES = {
     "204 that says chunks": Shape(b"HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n", status=204, reusable=False),
     "304 with a length": Shape(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", status=304),
     "301": Shape(b"HTTP/1.1 301 M\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", status=301),
+    "64 interim responses before it": Shape(b"HTTP/1.1 102 P\r\n\r\n" * 64 + LENGTH_2 + b"ok", b"ok"),
     "100 before it": Shape(b"HTTP/1.1 100 Continue\r\n\r\n" + LENGTH_2 + b"ok", b"ok"),
     "103 before it, twice": Shape(b"HTTP/1.1 103 Early\r\nLink: a\r\n\r\n" * 2 + LENGTH_2 + b"ok", b"ok"),
     "102 with a length, which means nothing": Shape(
@@ -192,6 +193,7 @@ NO_HEADS = {
     "HTTP/0.9": b"<html>",
     "a line end first": b"\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     "no number for a status": b"HTTP/1.1 abc\r\n",
+    "interim responses without end": b"HTTP/1.1 102 P\r\n\r\n" * 65 + LENGTH_2 + b"ok",
     "a faulty interim response": b"HTTP/1.1 103 Early\r\nA : b\r\n\r\n" + LENGTH_2 + b"ok",
     "an endless head": b"HTTP/1.1 200 OK\r\nA: " + b"x" * HEAD_BYTES,
     "a head over the bound": b"HTTP/1.1 200 OK\r\nA: " + b"x" * HEAD_BYTES + b"\r\nContent-Length: 0\r\n\r\n",

@@ -14,6 +14,7 @@ _BEGINNING = b"HTTP/"
 _SWITCHING_PROTOCOLS = 101
 _NO_CONTENT = 204
 _NOT_MODIFIED = 304
+_INTERIM_MOST = 64  # Providers send one or two; an endless row of them would hold up everybody else here.
 
 
 class Reader:
@@ -25,6 +26,7 @@ class Reader:
         "_buffer",
         "_chunks",
         "_framed",
+        "_interim",
         "_is_head_request",
         "_left",
         "_pieces",
@@ -47,6 +49,7 @@ class Reader:
         self._is_head_request = method == "HEAD"
         self._body_bytes_max = body_bytes_max
         self._body_bytes = 0
+        self._interim = 0  # How many 1xx came.
         self._buffer = b""
         self._pieces: list[bytes] = []
         self._left: int | None = None  # Bytes of a body of known length that are still due.
@@ -132,7 +135,8 @@ class Reader:
         if head is None:
             self._garble()
         elif 100 <= head.status < 200 and head.status != _SWITCHING_PROTOCOLS:
-            if head.complaint is not None:
+            self._interim += 1
+            if head.complaint is not None or self._interim > _INTERIM_MOST:
                 self._garble()  # No final head, and nobody knows where the next one begins.
         else:
             self.head = head
