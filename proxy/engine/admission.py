@@ -27,7 +27,7 @@ from proxy.engine.drafting import Draft
 from proxy.engine.making import Maker
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Reader, credential_headers
-from proxy.engine.sending import Sender
+from proxy.engine.sending import Draining, Sender
 from proxy.ports import Committed, Conflict, Exhausted, Observation, Retired, Stored, StoreUnavailable, Vault
 
 ROUNDS: Final = 64  # Each round somebody else's write went through.
@@ -115,7 +115,7 @@ class Admission:
             return await self._refused(draft, path, Cause.AMOUNT_UNDETERMINABLE)
         assert made.slip is not None
         begun = None
-        with self._expected(made.action) as live:
+        with self._sender.cutting.off(Draining()), self._expected(made.action) as live:
             result = await self._applier.commit(made.slip)
             if isinstance(result, Committed):
                 begun = Stored(made.action, result.version)
@@ -225,9 +225,10 @@ class Admission:
         turn = self._folding.get(action_id)
         if turn is None:
             turn = self._folding[action_id] = asyncio.Lock()
-        async with turn:
-            event = Folded(draft.alias[0] if draft.alias else None)
-            folded = await self._applier.apply(action_id, event, known=self._applier.newest(stored), once=True)
+        with self._sender.cutting.off(Draining()):
+            async with turn:
+                event = Folded(draft.alias[0] if draft.alias else None)
+                folded = await self._applier.apply(action_id, event, known=self._applier.newest(stored), once=True)
         return folded if isinstance(folded, Stored) else None
 
     async def _latest(self, stored: Stored) -> Stored:
@@ -348,7 +349,7 @@ class Admission:
             return self._answering.own(Code.AMOUNT_UNDETERMINABLE, stored.action, draft)
         event = Redispatched(made.action.dispatches[-1], made.action.amount, made.action.identity)
         begun = None
-        with self._expected(made.action) as live:
+        with self._sender.cutting.off(Draining()), self._expected(made.action) as live:
             result = await self._applier.apply(
                 stored.action.action_id, event, known=stored, keep=made.keep, reserve=made.reserve, once=True
             )

@@ -7,6 +7,7 @@ from proxy.core.events import AskersGone
 from proxy.core.model import Status
 from proxy.engine.applying import Applier
 from proxy.engine.asking import Asker
+from proxy.engine.cutting import Cutting
 from proxy.engine.dispatching import Dispatcher, Live, Outcome
 from proxy.engine.making import Made
 from proxy.ports import Spawner, Stored, StoreUnavailable
@@ -31,6 +32,7 @@ class Sender:
         self._carrying: set[asyncio.Task[None]] = set()
         self._draining = False
         self._drained = False
+        self.cutting = Cutting()  # First commits: with a store that hangs they would outlast the drain.
 
     def __len__(self) -> int:
         return len(self._carrying)
@@ -153,6 +155,7 @@ class Sender:
             under_way: set[asyncio.Future[Any]] = {*self._carrying, *(live.outcome for live in self._expected)}
             await asyncio.wait(under_way, timeout=left_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
         self._drained = True
+        self.cutting.cut()
         for task in tuple(self._carrying):
             task.cancel()
         if self._carrying:

@@ -126,6 +126,14 @@ async def test_the_trailers_of_an_answer_arrive(rig: Rig, governed: bool) -> Non
 
 
 @pytest.mark.parametrize("governed", [True, False])
+async def test_a_trailer_of_ours_or_of_the_connection_does_not_pass(rig: Rig, governed: bool) -> None:
+    chunks = b"%x\r\n%b\r\n0\r\nDoubtless-Status: failed\r\nConnection: x\r\nX-Sum: a\r\n\r\n" % (len(REFUND), REFUND)
+    head = b"HTTP/1.1 200 OK\r\nRequest-Id: r\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer(rig, head + chunks, method="POST" if governed else "GET", close=False)
+    assert (await (write(rig) if governed else read(rig))).trailers == b"X-Sum: a\r\n"
+
+
+@pytest.mark.parametrize("governed", [True, False])
 async def test_an_agent_of_http_1_0_gets_no_chunks(rig: Rig, governed: bool) -> None:
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(REFUND), REFUND)
     head = b"HTTP/1.1 200 OK\r\nRequest-Id: r\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -80,6 +80,33 @@ async def test_of_two_requests_and_a_fin_the_first_is_answered(rig: Rig) -> None
         assert (heard.status, await line.rest(), len(rig.writes)) == (200, (b"", "fin"), 1)
 
 
+async def test_of_a_request_and_half_a_body_both_are_answered_and_one_is_sent(rig: Rig) -> None:
+    whole, cut = rig.refund(rig.charge(), event=event()), rig.refund(rig.charge(), event=event())
+    async with await rig.line() as line:
+        await line.send(whole + cut[:-5])
+        line.half_close()
+        heard = [await line.hear(), await line.hear()]
+        assert ([h.status for h in heard], heard[1].code) == ([200, 400], "bad_request")
+        assert (await line.rest(), len(rig.writes)) == ((b"", "fin"), 1)
+
+
+async def test_half_a_body_is_refused_and_not_sent(rig: Rig) -> None:
+    async with nothing_sent(rig), await rig.line() as line:
+        await line.send(rig.refund(rig.charge(), event=event())[:-5])
+        line.half_close()
+        assert (await line.hear()).code == "bad_request"
+        assert await line.rest() == (b"", "fin")
+
+
+async def test_every_whole_request_before_a_fin_is_answered(rig: Rig) -> None:
+    page = request("GET", "/_doubtless/actions/none")
+    async with await rig.line() as line:
+        await line.send(b"".join(rig.refund(rig.charge(), event=event()) for _ in range(3)) + page)
+        line.half_close()
+        assert [(await line.hear()).status for _ in range(4)] == [200, 200, 200, 404]
+        assert (await line.rest(), len(rig.writes)) == ((b"", "fin"), 3)
+
+
 async def test_a_retry_that_will_not_wait_is_told_that_the_first_is_in_flight(rig: Rig) -> None:
     charge, named = rig.charge(), event()
     fault = rig.fault("hold_after_commit")

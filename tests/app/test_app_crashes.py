@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.bench import SECRET, event, reached
+from tests.app.line import request
 from tests.app.served import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -129,6 +130,19 @@ async def test_a_drain_that_runs_out_tells_its_agents_and_records_it(tmp_path: P
         fault.release()
         assert (await bench.reconcile(action["action_id"]))["status"] == "confirmed"
         assert len(bench.writes) == 1
+
+
+async def test_a_read_that_outlasts_the_drain_is_told_that_it_was_cut(tmp_path: Path) -> None:
+    async with Served(tmp_path, {"DEADLINES__DRAIN": "100ms"}) as bench:
+        fault = bench.fault("hold_after_commit", method="GET", path="/v1/charges")
+        async with await bench.line() as line:
+            await line.send(request("GET", "/stripe/v1/charges", headers={"Authorization": f"Bearer {SECRET}"}))
+            await reached(fault)
+            assert bench.process is not None
+            bench.process.tell(signal.SIGTERM)
+            heard = await line.hear()
+        assert (heard.status, heard.code, heard.field("Doubtless-Retry")) == (502, "read_failed", "safe")
+        assert await bench.process.ended() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -151,6 +151,17 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize(
+    "head", [HEAD + b"Transfer-Encoding: gzip, chunked\r\n", HEAD.replace(b"/1.1", b"/1.0") + CHUNKED]
+)
+async def test_a_coding_that_cannot_be_carried_is_refused(bench: Served, head: bytes) -> None:
+    async with nothing_sent(bench), await bench.line() as line:
+        await line.send(head + b"\r\n" + BODY)
+        heard = await line.hear()
+        assert (heard.status, heard.code) == (400, "bad_request")
+        assert MARK not in heard.body
+
+
 @pytest.mark.parametrize("name", REFUSED)
 async def test_what_a_write_says_of_itself_must_be_takeable(bench: Served, name: str) -> None:
     headers = {"Authorization": f"Bearer {SECRET}"} | REFUSED[name]

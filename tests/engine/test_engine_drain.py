@@ -8,7 +8,7 @@ from proxy.core.limits import Limit
 from proxy.core.model import Cause, Status
 from proxy.core.records import Period
 from proxy.engine import Provided
-from tests.engine.asks import broken, invalid, refund, refunded
+from tests.engine.asks import broken, invalid, refund, refunded, unnamed
 from tests.engine.provider import StripeRecord
 from tests.engine.rig import Replica, Rig, body_of, code_of, header_of, shown, status_of
 from tests.fakes.loop import passing, quiet
@@ -110,6 +110,32 @@ async def test_a_first_commit_that_comes_back_too_late_sends_nothing(rig: Rig) -
     assert code_of(answer) == "draining"
     assert rig.upstream.calls == []
     assert (rig.only.status, rig.only.cause) == (Status.FAILED, Cause.NOT_SENT)
+
+
+async def test_a_store_that_hangs_does_not_outlast_the_drain(rig: Rig) -> None:
+    replica = rig.replica()
+    replica.store.slow["commit"] = 60_000
+    tasks = [replica.start(refund()), replica.start(refund("ticket-18"))]
+    await quiet()
+
+    await replica.engine.drain(3_000)
+    await quiet()
+
+    assert [task.done() and code_of(task.result()) for task in tasks] == ["draining", "draining"]
+    assert (rig.upstream.calls, len(replica.spool)) == ([], 2)
+
+
+async def test_a_retry_whose_folding_hangs_is_told_too(rig: Rig, pair: tuple[Replica, Replica]) -> None:
+    rig.upstream.writes.append(broken())
+    await pair[0].ask(unnamed(1))
+    pair[1].store.slow_reply["commit"] = 60_000
+    task = pair[1].start(unnamed(2))
+    await quiet()
+
+    await pair[1].engine.drain(3_000)
+    await quiet()
+
+    assert code_of(task.result()) == "draining"
 
 
 async def test_what_is_still_being_priced_for_a_limit_is_refused_unsent(rig: Rig) -> None:

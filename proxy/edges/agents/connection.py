@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 
@@ -89,6 +89,8 @@ class AgentConnection(RequestHandler):
         """Note that a request is answered."""
         finished = await super().finish_response(request, resp, start_time)
         self._answered += 1
+        if self._ended and not self._messages:
+            self.close()  # That was the last that it had asked.
         return finished
 
     # ── What was given ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,17 +190,12 @@ class AgentConnection(RequestHandler):
         self.asker.hang_up()
         self._end_linger()
         super().eof_received()
-        if not self._owes_an_answer():
-            return None
-        self.close()  # After that answer.
-        return True
-
-    def _owes_an_answer(self) -> bool:
-        """Is there a whole request that has not been answered? One that is cut short is not sent."""
         if self._request_count == self._answered or self._closed is not None:
-            return False
+            return None
         last = self._messages[-1][1] if self._messages else self._taken
-        return last is not None and last.is_eof()
+        if last is not None and not last.is_eof():
+            last.set_exception(RequestPayloadError("cut short"))  # It is not sent, and hears why.
+        return True
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Whatever was not shown by now stays undelivered."""

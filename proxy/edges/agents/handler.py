@@ -32,6 +32,7 @@ from proxy.edges.agents.writing import (
 from proxy.edges.upstream import Stream, Truncated, UpstreamClient
 from proxy.engine import Ask, Engine, Provided
 from proxy.engine.asking import Refusal
+from proxy.engine.cutting import Cutting
 from proxy.ports import Clock, Sending
 
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -72,6 +73,7 @@ class Handler:
         self._limits = limits
         self._buffered = buffered
         self._timed = timed
+        self.reads = Cutting()  # Those that wait for the head of their answer.
         self.pages = Pages(engine.applier.store, adapters, clock, limits.wait_ms)
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:
@@ -81,7 +83,7 @@ class Handler:
         if cast("AgentConnection", request.protocol).overloaded:
             return self._own(request, answers.own(Code.OVERLOADED, _CONNECTIONS), goes_on=False)
         try:
-            check_head(request.version.major, headers)
+            check_head(tuple(request.version), headers)
             place = self._ways.find(request.raw_path, headers, base)
             if isinstance(place, Page):
                 return await self._page(request, place, base)
@@ -174,7 +176,8 @@ class Handler:
         try:
             out = Request(request.method, place.target, request_headers(headers, body, None), body)
             sending = Sending(self._clock.monotonic_ms() + self._limits.read_head_ms)
-            opened = await self._upstream.open(place.provider, out, sending)
+            with self.reads.off(Refusal(answers.own(Code.READ_FAILED, _READ_FAILED))):
+                opened = await self._upstream.open(place.provider, out, sending)
         finally:
             self._buffered.release(len(body))
         match opened:

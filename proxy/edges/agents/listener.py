@@ -69,5 +69,6 @@ class AgentServer(web.Server):
         for server in self._listening:
             server.close()
         self._handler.pages.hurry()
+        self._handler.reads.cut()
         self.pre_shutdown()
         await self.shutdown(within_s)

@@ -34,10 +34,13 @@ class Buffered:
         self.held_bytes -= size
 
 
-def check_head(version: int, headers: Headers) -> None:
+def check_head(version: tuple[int, ...], headers: Headers) -> None:
     """Refuse what cannot be carried faithfully. Raises Refusal."""
-    if version != 1:
+    if version[0] != 1:
         raise Refusal(answers.own(Code.BAD_REQUEST, _VERSION))
+    codings = values(headers, b"transfer-encoding")
+    if codings and (version < (1, 1) or [coding.strip().lower() for coding in codings] != [b"chunked"]):
+        raise Refusal(answers.own(Code.BAD_REQUEST, _CODINGS))
     if first(headers, b"trailer") is not None:
         raise Refusal(answers.own(Code.BAD_REQUEST, _TRAILERS))
     upgrade = b",".join(values(headers, b"upgrade")).lower()
@@ -96,6 +99,7 @@ def too_large(most_bytes: int) -> Refusal:
 
 
 _VERSION = "this proxy speaks HTTP/1.1. Nothing was sent."
+_CODINGS = "the only transfer coding that is carried faithfully is chunked, in HTTP/1.1. Nothing was sent."
 _TRAILERS = "the request announces trailers, which cannot be carried faithfully. Nothing was sent."
 _UPGRADE = "this proxy does not upgrade connections to a provider. Nothing was sent."
 _BROKEN = "the request's body is not framed as its head says. Nothing was sent."

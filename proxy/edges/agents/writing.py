@@ -121,7 +121,8 @@ def chunk(data: bytes) -> bytes:
 
 
 def last_chunk(trailers: Headers) -> bytes:
-    """End a chunked body."""
+    """End a chunked body. What is no header of the provider's is no trailer of its either."""
+    trailers = response_headers(trailers)
     if not trailers:
         return LAST_CHUNK
     return b"0\r\n" + b"".join(name + b": " + value + b"\r\n" for name, value in trailers) + b"\r\n"
