@@ -33,6 +33,8 @@ from proxy.ports import Committed, Conflict, Exhausted, Observation, Stored, Sto
 ROUNDS: Final = 64  # Each round somebody else's write went through.
 READ_MS: Final = 10_000
 SLACK_MS: Final = 5_000
+LOOK_AGAIN_MS: Final = 500
+SHOWN_AFTER_MS: Final = 500  # A beat that came sooner may have been under way while its sender died.
 
 
 class _Path:
@@ -42,6 +44,8 @@ class _Path:
         self.prior: Stored | None = None  # The latest run, which a new one is to follow.
         self.folded: str | None = None  # The action that it was taken for.
         self.names_latest = False  # Its `Doubtless-Retry-Of` names the latest run.
+        self.alive_until_ms = 0  # Another instance whose lease ends no sooner has shown, since we asked, that it lives.
+        self.looks_until_ms = 0
 
 
 class Admission:
@@ -110,12 +114,15 @@ class Admission:
 
     async def _create(self, draft: Draft, path: _Path, asker: Asker) -> Answer | Conflict:
         try:
-            made = await self._maker.create(draft, path.prior)
+            made = await self._maker.create(draft, path.prior, path.alive_until_ms)
         except Undeterminable:
             return await self._refused(draft, path, Cause.AMOUNT_UNDETERMINABLE)
         assert made.slip is not None
+        targets = frozenset(digest for digests, _ in draft.targets for digest in digests)
+        if made.slip.lookups:
+            await self._sender.until_told(targets)
         begun = None
-        with self._expected(made.action) as live:
+        with self._expected(made.action, targets) as live:
             result = await self._applier.commit(made.slip)
             if isinstance(result, Committed):
                 begun = Stored(made.action, result.version)
@@ -131,12 +138,12 @@ class Admission:
         return await self._refused(draft, path, Cause.LIMIT_EXHAUSTED)
 
     @contextmanager
-    def _expected(self, action: Action) -> Iterator[Live]:
+    def _expected(self, action: Action, targets: frozenset[str] = frozenset()) -> Iterator[Live]:
         """Register a dispatch while it is being committed.
 
         Whatever ends that early, nothing of it is sent; and as the commit may have been applied, that is noted.
         """
-        live = self._sender.expect(action.action_id)
+        live = self._sender.expect(action.action_id, targets)
         try:
             yield live
         except BaseException:
@@ -177,7 +184,9 @@ class Admission:
     async def _second(self, draft: Draft, path: _Path, standing: Conflict, asker: Asker) -> Answer | None:
         """Answer a request that an action stands in the way of; None: it must be looked at anew."""
         stored = Stored(standing.current, standing.version)
-        if standing.via == "target":
+        if standing.via == "elsewhere" and await self._may_look_again(path, standing, asker):
+            return None
+        if standing.via in ("target", "elsewhere"):
             self._applier.meter.blocked(stored.action)
             shown = self._same_credential(draft, stored.action)
             return self._answering.own(Code.SUSPECTED_DUPLICATE, stored.action, draft, shown=shown)
@@ -209,6 +218,22 @@ class Admission:
                     draft, path, got.action
                 )  # It waited for this answer, not for a try of its own.
             stored = got
+
+    async def _may_look_again(self, path: _Path, standing: Conflict, asker: Asker) -> bool:
+        """Another instance has something at the same target under way, and may be dead: then its asker is gone.
+
+        Nobody can tell yet. It shows that it lives by its next beat, before which it told who had hung up; or it does
+        not, and what it had in flight becomes unknown.
+        """
+        clock = self._applier.clock
+        if not path.looks_until_ms:
+            path.alive_until_ms = standing.now_ms + self._settings.lease_ms + SHOWN_AFTER_MS
+            path.looks_until_ms = clock.monotonic_ms() + self._settings.answer_ms
+        if asker.gone or clock.monotonic_ms() >= path.looks_until_ms:
+            return False
+        await asyncio.sleep(LOOK_AGAIN_MS / 1000)
+        asker.waited_ms += LOOK_AGAIN_MS
+        return True
 
     async def _fold(self, draft: Draft, stored: Stored) -> Stored | None:
         """Take a request for the action; None where the record was overtaken. One at a time: a burst is no race."""

@@ -87,6 +87,10 @@ class Engine:
         except (StoreUnavailable, SpoolFull, OSError):
             return answers.own(Code.STORE_UNAVAILABLE, _STORE_UNAVAILABLE)
 
+    async def tell(self) -> None:
+        """Tell the store what must be known before this instance shows that it lives. Raises StoreUnavailable."""
+        await self._sender.tell()
+
     def delivered(self, action_id: str, *, folded: bool) -> None:
         """An agent showed that it got the provider's own answer; recorded in a later commit."""
         self._tasks.spawn(self._delivered(action_id, folded), "delivered")

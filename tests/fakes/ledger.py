@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from proxy.core.model import Action
-from proxy.core.records import Bucket, Projection, Reservation, Slip, period_label
+from proxy.core.records import WAITED_FOR_MS, Bucket, Projection, Reservation, Slip, period_label
 from proxy.ports import Committed, Conflict, Exhausted, Forgotten, Stored
 
 COMMITS_REMEMBERED: Final = 8
@@ -110,7 +110,20 @@ class Ledger:
                 for claimant, until_ms in self._claimants(kind, digest):
                     if until_ms > now_ms and claimant in self.records:
                         return _conflict(self.records[claimant], kind, now_ms)
+                    if self._waits_elsewhere(slip, claimant, until_ms):
+                        return _conflict(self.records[claimant], "elsewhere", now_ms)
         return None
+
+    def _waits_elsewhere(self, slip: Slip, claimant: str, until_ms: int) -> bool:
+        """May an asker be gone of whom only another instance can tell, which has not shown yet that it lives?"""
+        owner, asks = self._waited_for(claimant, until_ms), slip.after.owner
+        shown = slip.alive_until_ms and self.instances.get(owner, 0) >= slip.alive_until_ms
+        return bool(owner and asks and owner != asks and not shown)
+
+    def _waited_for(self, claimant: str, until_ms: int) -> str:
+        """Return who awaits an action that stands only for those who ask elsewhere."""
+        record = self.records.get(claimant)
+        return record.owner if record is not None and until_ms == WAITED_FOR_MS else ""
 
     def _claimants(self, kind: str, digest: str) -> list[tuple[str, int]]:
         if kind != "alias":
@@ -163,7 +176,7 @@ class Ledger:
         for kind, digest in ((k, d) for k, digests in slip.lookups if k != "alias" for d in digests):
             for claimant, until_ms in self._claimants(kind, digest):
                 record = self.records.get(claimant)
-                if record is None or not record.unresolved:
+                if record is None or not (record.unresolved or self._waited_for(claimant, until_ms)):
                     self._drop(kind, digest, claimant)
                 elif kind == "payload" and until_ms <= now_ms:
                     stale = claimant

@@ -91,6 +91,7 @@ class RedisStore:
             self._exposure,
             self._limits,
             self._meta,
+            self._instances,
         ]
         answer = await self._ask("commit", *COMMIT.call(keys, *args))
         match answer[0]:
