@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format types unit clean node redis
+.PHONY: demo test lint format types unit chaos clean node redis
 
 demo: $(VENV)/.product
 	@$(BIN)/doubtless demo
@@ -34,6 +34,11 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# Processes killed and stopped under load, before the stand-in; then judged by its journal. SEED= tells a story again.
+SECONDS ?= 60
+chaos: $(STAMP) redis
+	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix --quiet . || true
