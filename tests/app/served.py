@@ -100,10 +100,14 @@ class Process:
 
 
 class Served(Bench):
-    """A sidecar in a process of its own. `code` runs in it before all."""
+    """A sidecar in a process of its own. `code` runs in it before all. `standin`: another bench's, who rules it."""
 
-    def __init__(self, folder: Path, more: dict[str, str] | None = None, *, code: str = "") -> None:
-        self.standin = StandIn(clock=SystemClock().wall_ms, listen=(Listener("stripe"), Listener("resend")))
+    def __init__(
+        self, folder: Path, more: dict[str, str] | None = None, *, code: str = "", standin: StandIn | None = None
+    ) -> None:
+        listen = (Listener("stripe"), Listener("resend"))
+        self.standin = standin or StandIn(clock=SystemClock().wall_ms, listen=listen)
+        self._rules = standin is None
         self.folder = folder
         self.more = more or {}
         self.code = code
@@ -111,7 +115,8 @@ class Served(Bench):
         self._ports: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
-        await self.standin.start()
+        if self._rules:
+            await self.standin.start()
         try:
             await self.start()
         except BaseException:
@@ -124,7 +129,8 @@ class Served(Bench):
             if self.process is not None:
                 await self.process.tidy()
         finally:
-            await self.standin.stop()
+            if self._rules:
+                await self.standin.stop()
 
     @property
     def ports(self) -> dict[str, int]:
