@@ -185,6 +185,7 @@ class App:
         reconciler = Reconciler(engine, vault, spool, self._tasks, self._instance)
         await self._first_beat(store, reconciler, spool, stopping)
         sampler = Sampler(store, self._metrics, self._adapters, limits_of(config), self._clock, spool)
+        self._loops.spawn(engine.pulse.run(), "pulse")
         self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
         self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
         self._loops.spawn(sampler.run(), "sampler")

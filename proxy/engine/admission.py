@@ -27,12 +27,14 @@ from proxy.engine.drafting import Draft
 from proxy.engine.making import Maker
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Reader, credential_headers
+from proxy.engine.pulse import Pulse
 from proxy.engine.sending import Sender
 from proxy.ports import Committed, Conflict, Exhausted, Observation, Stored, StoreUnavailable, Vault
 
 ROUNDS: Final = 64  # Each round somebody else's write went through.
 READ_MS: Final = 10_000
 SLACK_MS: Final = 5_000
+HANG_UP_HEARD_MS: Final = 100
 LOOK_AGAIN_MS: Final = 500
 SHOWN_AFTER_MS: Final = 500  # A beat that came sooner may have been under way while its sender died.
 
@@ -60,6 +62,7 @@ class Admission:
         reader: Reader,
         vault: Vault,
         notebook: Notebook,
+        pulse: Pulse,
     ) -> None:
         self._applier = applier
         self._store = applier.store
@@ -70,6 +73,7 @@ class Admission:
         self._reader = reader
         self._vault = vault
         self._notebook = notebook
+        self._pulse = pulse
         self._folding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, draft: Draft, asker: Asker) -> Answer:
@@ -120,6 +124,7 @@ class Admission:
         assert made.slip is not None
         targets = frozenset(digest for digests, _ in draft.targets for digest in digests)
         if made.slip.lookups:
+            await self._still_wanted(asker)
             await self._sender.until_told(targets)
         begun = None
         with self._expected(made.action, targets) as live:
@@ -136,6 +141,16 @@ class Admission:
         if isinstance(result, Conflict):
             return result
         return await self._refused(draft, path, Cause.LIMIT_EXHAUSTED)
+
+    async def _still_wanted(self, asker: Asker) -> None:
+        """Raises Refusal: the request lay in a stopped process, and its agent gave it up.
+
+        It may have asked another instance since, and have been answered: without an event ID nothing would tell.
+        """
+        if self._pulse.waking:
+            await asyncio.sleep(HANG_UP_HEARD_MS / 1000)  # That it hung up is read after what it had asked.
+            if asker.gone:
+                raise Refusal(answers.own(Code.OVERLOADED, _GIVEN_UP))
 
     @contextmanager
     def _expected(self, action: Action, targets: frozenset[str] = frozenset()) -> Iterator[Live]:
@@ -379,6 +394,10 @@ class Admission:
         return None
 
 
+_GIVEN_UP: Final = (
+    "this proxy was stopped for a while, and the connection was closed meanwhile; nothing was sent. It is safe to try "
+    "again."
+)
 _RETRY_OF_INVALID: Final = (
     "Doubtless-Retry-Of names no action of this event, account and action type. Nothing was sent. It takes the "
     "action_id of the answer that asked for it."

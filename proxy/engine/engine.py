@@ -15,6 +15,7 @@ from proxy.engine.drafting import draft
 from proxy.engine.making import Maker
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Pricer, Reader
+from proxy.engine.pulse import Pulse
 from proxy.engine.sending import Draining, Sender
 from proxy.engine.settings import Settings
 from proxy.ports import (
@@ -56,6 +57,7 @@ class Engine:
         self._settings = settings
         self._vault = vault
         self.notebook = Notebook(spool)
+        self.pulse = Pulse(clock)
         self._spool = spool
         self._tasks = tasks
         self.pricer = Pricer(self.applier, self.reader, vault, tasks)
@@ -63,7 +65,7 @@ class Engine:
         self._sender = Sender(self.applier, dispatcher, tasks)
         maker = Maker(self.applier, adapters, self.pricer, vault)
         self._admission = Admission(
-            self.applier, maker, self._sender, Answering(adapters), self.reader, vault, self.notebook
+            self.applier, maker, self._sender, Answering(adapters), self.reader, vault, self.notebook, self.pulse
         )
         self._draining = False
 

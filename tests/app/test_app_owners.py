@@ -171,6 +171,25 @@ async def test_an_owner_that_was_overtaken_while_it_waited_delivers_its_answer_a
         assert (await other.admin("GET", "exposure")).json["data"] == []
 
 
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_what_lay_in_a_stopped_process_is_not_sent_once_its_agent_was_answered_elsewhere(
+    tmp_path: Path, redis_server: Server, how: str
+) -> None:
+    async with pair(tmp_path, redis_server.url, redis_server.url, code="") as (sleeper, other):
+        charge = sleeper.charge()
+        tell(sleeper, signal.SIGSTOP)
+        line = await sleeper.line()
+        await line.send(sleeper.refund(charge, key=str(uuid.uuid4())))
+        getattr(line, how)()
+        heard = await other.refunded(charge, key=str(uuid.uuid4()))
+        await asyncio.sleep(1.1)  # It is on the clocks of the stopped process that it was stopped.
+        tell(sleeper, signal.SIGCONT)
+        await sleeper.refunded(sleeper.charge(), event=event())  # Taken up after what lay there.
+        assert heard.status == 200
+        assert [action["action_id"] for action in await other.actions()][1:] == [heard.action_id]
+        assert len(sleeper.writes) == 2
+
+
 async def test_an_agent_that_was_cut_off_with_its_sidecar_and_rewords_at_another_sends_nothing(
     tmp_path: Path, redis_server: Server
 ) -> None:
