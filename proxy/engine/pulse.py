@@ -1,12 +1,12 @@
-"""Whether this process was stopped a moment ago: then what it reads may have lain there while its agent went elsewhere."""
+"""Was this process stopped a moment ago? Then what it reads may have lain there while its agent went elsewhere."""
 
 import asyncio
 from typing import Final
 
 from proxy.ports import Clock
 
-EVERY_MS: Final = 250
-STOPPED_AFTER_MS: Final = 1_000
+EVERY_MS: Final = 50
+STOPPED_AFTER_MS: Final = 150  # No agent gives up, asks elsewhere and is answered in less.
 WAKING_MS: Final = 1_000  # How long what came in meanwhile is still being taken up.
 
 
@@ -15,9 +15,7 @@ class Pulse:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last: tuple[int, int] | None = (
-            None  # On both clocks: the monotonic one may stand still in a machine asleep.
-        )
+        self._last: tuple[int, int] | None = None  # On both clocks: in a machine asleep the monotonic one stands still.
         self._waking_until_ms = 0
 
     async def run(self) -> None:

@@ -182,7 +182,7 @@ async def test_what_lay_in_a_stopped_process_is_not_sent_once_its_agent_was_answ
         await line.send(sleeper.refund(charge, key=str(uuid.uuid4())))
         getattr(line, how)()
         heard = await other.refunded(charge, key=str(uuid.uuid4()))
-        await asyncio.sleep(1.1)  # It is on the clocks of the stopped process that it was stopped.
+        await asyncio.sleep(0.2)  # It is on the clocks of the stopped process that it was stopped.
         tell(sleeper, signal.SIGCONT)
         await sleeper.refunded(sleeper.charge(), event=event())  # Taken up after what lay there.
         assert heard.status == 200

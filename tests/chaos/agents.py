@@ -32,6 +32,7 @@ class Manner:
     tries: int
     hangs_up: float  # How often, of its tries.
     obeys: bool  # Does it stop where it is told to?
+    doubles: bool  # Does the framework call the tool twice at once? Likewise only with a name.
     checks: bool  # Does it ask again though it was done? Only with a name for it: else it would mean a second one.
     home: int | None  # The sidecar it keeps to; None: any, as behind a balancer.
 
@@ -46,6 +47,7 @@ def manner(rng: Random, sidecars: int) -> Manner:
         tries=rng.randint(2, 9),
         hangs_up=rng.choice((0.0, 0.0, 0.2, 0.6)),
         obeys=rng.random() < 0.4,
+        doubles=naming in ("event", "own-key") and rng.random() < 0.2,
         checks=naming in ("event", "own-key") and rng.random() < 0.4,
         home=rng.randrange(sidecars) if rng.random() < 0.5 else None,
     )
@@ -78,8 +80,10 @@ class Agent:
                 key = self._key(name, way)
             words = rng.randrange(1_000) if way.rewords and nth else 0
             sidecar = rng.choice(self._sidecars) if way.home is None else self._sidecars[way.home]
-            told = await self._try(errand, sidecar, self._request(way, name, event, key, charge, amount, words), way)
-            errand.told.append(told)
+            data = self._request(way, name, event, key, charge, amount, words)
+            other = [self._try(errand, rng.choice(self._sidecars), data, way)] if way.doubles and not nth else []
+            told, *others = await asyncio.gather(self._try(errand, sidecar, data, way), *other)
+            errand.told += [told, *others]
             done = done or (told.status is not None and told.status < 300)
             if (done and not way.checks) or (told.retry == "never" and way.obeys):
                 break

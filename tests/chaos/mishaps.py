@@ -39,7 +39,7 @@ FAULTS: Final[tuple[tuple[str, tuple[dict[str, Any], ...]], ...]] = (
     ("second_response_after_commit", ({},)),
     ("close_idle_after", ({},)),
 )
-_PAUSES_S: Final = (0.05, 0.3, 1.0, 2.0, 4.0)
+_PAUSES_S: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LONG_S: Final = 8.0  # Past a lease, past `send_before`, past the harvest end.
 
 
