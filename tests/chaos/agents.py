@@ -83,7 +83,7 @@ class Agent:
             data = self._request(way, name, event, key, charge, amount, words)
             other = [self._try(errand, rng.choice(self._sidecars), data, way)] if way.doubles and not nth else []
             told, *others = await asyncio.gather(self._try(errand, sidecar, data, way), *other)
-            errand.told += [told, *others]
+            errand.told.extend([told, *others])
             done = done or (told.status is not None and told.status < 300)
             if (done and not way.checks) or (told.retry == "never" and way.obeys):
                 break
