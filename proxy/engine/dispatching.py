@@ -35,8 +35,10 @@ class Outcome(msgspec.Struct, frozen=True):
 class Live:
     """A dispatch under way: who waits for it, and its outcome once there is one."""
 
-    def __init__(self, action_id: str) -> None:
+    def __init__(self, action_id: str, targets: frozenset[str]) -> None:
         self.action_id = action_id
+        self.targets = targets  # Under every key; of a further dispatch none: it was there already.
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self.askers: set[Asker] = set()
 

@@ -1,6 +1,7 @@
 """The dispatches of this instance that are under way, and who waits for them."""
 
 import asyncio
+import contextlib
 from typing import Any, Final
 
 from proxy.core.events import AskersGone
@@ -9,7 +10,7 @@ from proxy.engine.applying import Applier
 from proxy.engine.asking import Asker
 from proxy.engine.dispatching import Dispatcher, Live, Outcome
 from proxy.engine.making import Made
-from proxy.ports import Spawner, Stored, StoreUnavailable
+from proxy.ports import Forgotten, Spawner, Stored, StoreUnavailable
 
 POLL_FIRST_MS: Final = 20
 POLL_MOST_MS: Final = 250
@@ -28,6 +29,7 @@ class Sender:
         self._tasks = tasks
         self._live: dict[str, Live] = {}
         self._expected: set[Live] = set()
+        self._untold: dict[str, int] = {}  # Whose last asker has gone, which the store does not know yet; how often.
         self._carrying: set[asyncio.Task[None]] = set()
         self._draining = False
         self._drained = False
@@ -35,11 +37,11 @@ class Sender:
     def __len__(self) -> int:
         return len(self._carrying)
 
-    def expect(self, action_id: str) -> Live:
+    def expect(self, action_id: str, targets: frozenset[str] = frozenset()) -> Live:
         """Register a dispatch that may be committed. Raises Draining."""
         if self._draining:
             raise Draining
-        live = Live(action_id)
+        live = Live(action_id, targets)
         self._live.setdefault(action_id, live)  # Of several that race for one action, `start` tells which it is.
         self._expected.add(live)
         return live
@@ -49,8 +51,23 @@ class Sender:
         self._drop(live)
         live.resolve(None)
 
+    async def until_told(self, targets: frozenset[str]) -> None:
+        """Return, with nothing awaited since, once the store knows whom nobody waits for any more at these targets.
+
+        A reworded retry may come while the first commit of what it repeats is under way, its asker gone already. Raises
+        StoreUnavailable.
+        """
+        while True:
+            begun = {live.begun for live in self._expected if live.targets & targets}
+            if begun:
+                await asyncio.wait(begun)
+            elif self._untold:
+                await self.tell()
+            else:
+                return
+
     def _drop(self, live: Live) -> None:
-        self._expected.discard(live)
+        self._over(live)
         if self._live.get(live.action_id) is live:
             del self._live[live.action_id]
 
@@ -61,7 +78,7 @@ class Sender:
         self._applier.remember(stored)
         task = self._tasks.spawn(self._dispatcher.carry(live, stored, made), "dispatch")
         self._live[live.action_id] = live
-        self._expected.discard(live)
+        self._over(live)
         self._carrying.add(task)
 
         def ended(done: "asyncio.Task[None]") -> None:
@@ -69,6 +86,12 @@ class Sender:
             self._drop(live)
 
         task.add_done_callback(ended)
+
+    def _over(self, live: Live) -> None:
+        """Its first commit is over, whatever came of it."""
+        self._expected.discard(live)
+        if not live.begun.done():
+            live.begun.set_result(None)
 
     async def outcome(self, live: Live, asker: Asker, within_ms: int) -> Outcome | None:
         """Wait for what becomes of a dispatch; None where time ran out first, or where it was never dispatched."""
@@ -88,19 +111,33 @@ class Sender:
         """An asker hung up, or waits no longer. When the last one has, a reworded retry must not get through."""
         live.askers.discard(asker)
         if not live.askers and not live.outcome.done():
-            self._tasks.spawn(self._askers_gone(live.action_id), "askers gone")
+            self._nobody_waits(live.action_id)
 
-    async def _askers_gone(self, action_id: str) -> None:
-        try:
-            await self._applier.apply(action_id, AskersGone())
-        except StoreUnavailable:
-            return  # A twin may then be let through while this one is in flight; it is told apart by its event.
+    def _nobody_waits(self, action_id: str) -> None:
+        self._untold[action_id] = self._untold.get(action_id, 0) + 1
+        self._tasks.spawn(self._askers_gone(), "askers gone")
+
+    async def _askers_gone(self) -> None:
+        with contextlib.suppress(
+            StoreUnavailable
+        ):  # It is told before the next beat, and before a twin is let through.
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Record of which actions the last asker has gone. Raises StoreUnavailable; nothing is forgotten then."""
+        for action_id, times in tuple(self._untold.items()):
+            live = self._live.get(action_id)
+            if live is None or not live.askers:
+                with contextlib.suppress(Forgotten):
+                    await self._applier.apply(action_id, AskersGone())
+            if self._untold.get(action_id) == times:
+                del self._untold[action_id]
 
     def left(self, action_id: str) -> None:
         """A request that was folded into an action in flight waits for it no longer, or never did."""
         live = self._live.get(action_id)
         if live is None or not live.askers:
-            self._tasks.spawn(self._askers_gone(action_id), "askers gone")
+            self._nobody_waits(action_id)
 
     async def settled(self, stored: Stored, asker: Asker, within_ms: int, *, folded: bool) -> Outcome | Stored:
         """Wait until an action is no longer pending, whoever owns it. `folded`: the asker was taken for it.
