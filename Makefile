@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format types unit simulate clean node redis bench-growth
+.PHONY: demo test lint format types unit simulate chaos clean node redis bench-growth
 
 demo: $(VENV)/.product
 	@$(BIN)/doubtless demo
@@ -45,6 +45,11 @@ simulate: $(STAMP)
 # What the store's operations cost with 1,000 and with 1,000,000 stored actions: a table, never a test. Some minutes.
 bench-growth: $(STAMP)
 	@$(BIN)/python -m tests.growth
+
+# Processes killed and stopped under load, before the stand-in; then judged by its journal. SEED= tells a story again.
+SECONDS ?= 60
+chaos: $(STAMP) redis
+	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix --quiet . || true

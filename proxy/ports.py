@@ -62,7 +62,8 @@ class Committed(Struct, frozen=True):
 
 
 class Conflict(Struct, frozen=True):
-    """Nothing was written: `current` stands in the way. `via`: version, scope, alias, payload or target."""
+    """Nothing was written: `current` stands in the way. `via`: version, scope, alias, payload, target or
+    elsewhere: its target is under way at another instance, of which nobody knows whether its asker is still there."""
 
     current: Action
     version: int
@@ -147,7 +148,10 @@ class Store(Protocol):
         ...
 
     async def claim_due(self, lease_ms: int, most: int) -> list[Stored]:
-        """Take due actions whose owner, if they are awaited, is dead; nobody else gets them for `lease_ms`."""
+        """Take due actions whose owner, if they are awaited, is dead; nobody else gets them for `lease_ms`.
+
+        What a dead owner awaited is due again after three seconds: its claimant may have died, or not heard the reply.
+        """
         ...
 
     async def beat(self, instance: str, lease_ms: int) -> int:

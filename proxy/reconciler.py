@@ -60,8 +60,10 @@ class Reconciler:
         """Look for what is due, for ever."""
         while True:
             try:
-                await self._before_looking()
+                was_away = await self._renew()
                 await self.unspool()  # First: what was seen and written down is not unknown.
+                if was_away:
+                    await self._let_others_beat()
                 claimed = await self.round()
             except (StoreUnavailable, OSError):
                 claimed = 0
@@ -88,14 +90,26 @@ class Reconciler:
     async def _beat(self) -> None:
         if self._leaving:
             return
+        await self._engine.tell()
         asked_ms = self._applier.clock.monotonic_ms()
         await self._store.beat(self._instance, self._applier.settings.lease_ms)
         self._beaten_ms = asked_ms
 
-    async def _before_looking(self) -> None:
-        """Renew a lease of ours that may have lapsed: a process that lives must not write off what it awaits itself."""
-        if self._applier.clock.monotonic_ms() > self._beaten_ms + self._applier.settings.lease_ms // 2:
+    async def _renew(self) -> bool:
+        """Renew a lease of ours that may have lapsed: a process that lives must not write off what it awaits itself.
+
+        Returns whether the leases of others may have lapsed with it.
+        """
+        lease_ms = self._applier.settings.lease_ms
+        silent_ms = self._applier.clock.monotonic_ms() - self._beaten_ms
+        if silent_ms > lease_ms // 2:
             await self._beat()
+        return silent_ms > lease_ms * 7 // 10  # They beat at other moments than we do.
+
+    async def _let_others_beat(self) -> None:
+        """A store that was away is no death: who lives renews its lease before anything of it is written off."""
+        await asyncio.sleep(self._applier.settings.lease_ms / 2000)
+        await self._beat()
 
     async def round(self) -> int:
         """Claim what is due and see to it; how much was claimed. Read-backs go on beside it."""
@@ -106,12 +120,20 @@ class Reconciler:
             if action.awaited and action.dispatch is not None:
                 lost = await self._applier.apply(action.action_id, OwnerLost(action.dispatch.owner), known=stored)
                 if isinstance(lost, Stored):
-                    self._tasks.spawn(self._price(lost.action), "pricing")
+                    self._tasks.spawn(self._price_written_off(lost.action), "pricing")
             elif action.unresolved:
                 due.append(stored)
         if due:
-            self._tasks.spawn(self._read_back(due, scheduled=True), "read-back")
+            self._tasks.spawn(self._read_back_scheduled(due), "read-back")
         return len(claimed)
+
+    async def _read_back_scheduled(self, due: list[Stored]) -> None:
+        with contextlib.suppress(StoreUnavailable):  # Done again when the claim runs out.
+            await self._read_back(due, scheduled=True)
+
+    async def _price_written_off(self, action: Action) -> None:
+        with contextlib.suppress(StoreUnavailable):  # Done again before it is read back.
+            await self._price(action)
 
     async def _price(self, action: Action) -> Action:
         """Read what an action moves that nobody could price so far."""

@@ -128,6 +128,7 @@ class Instance:
         self._loops.spawn(reconciler.beat(BEAT_MS), "heartbeat")
         self._loops.spawn(reconciler.run(ROUND_MS), "reconciler")
         self._loops.spawn(sampler.run(), "sampler")
+        self._loops.spawn(engine.pulse.run(), "pulse")
         every_ms = max(1_000, min(RETIRE_MS, config.state.keep_ms // 10))
         self._loops.spawn(self._retirer(store).run(every_ms), "retirer")
         if listen.admin is not None:

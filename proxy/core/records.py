@@ -14,6 +14,9 @@ from proxy.core.events import Rules
 from proxy.core.model import FOREVER_MS, Action, Effect, NotDispatched, Status
 
 FORGOTTEN_MS = 60_000  # An action still awaited so long after its answer deadline is awaited by nobody: a bug of ours.
+WAITED_FOR_MS = (
+    1  # "Until" of a claim that stands only for who asks elsewhere, until its owner has shown that it lives.
+)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -100,6 +103,7 @@ class Slip(Struct, frozen=True):
 
     `lookups`: (kind, digests) in order, any of whose live claims stands in the way. `replaces`: the action, at that
     version, which must be the latest of the scope. `keep` and `drop` are of the sealed values beside the action.
+    `alive_until_ms`: an instance whose lease ends no sooner lives, and the askers it says that it has are there.
     """
 
     commit_id: str
@@ -114,6 +118,7 @@ class Slip(Struct, frozen=True):
     reserve: tuple[Reservation, ...] = ()
     keep: Mapping[str, bytes] = {}
     drop: tuple[str, ...] = ()
+    alive_until_ms: int = 0
 
 
 NOTHING = Projection()
@@ -171,13 +176,14 @@ def folds_until_ms(action: Action, rules: Rules) -> int:
 def twin_until_ms(action: Action, rules: Rules) -> int:
     """Return until when a request aimed at the same target is taken for a reworded retry (CONTRACT 2.3, rule 3).
 
+    While an asker waits for it there is none; but only its owner knows that, and a dead one says nothing any more.
     What provably had no effect and was never in doubt has no twin.
     """
     if action.contradicted:
         return _unresolved_until_ms(action, rules)
     match action.status:
         case Status.PENDING:
-            return FOREVER_MS if action.askers_gone else 0
+            return FOREVER_MS if action.askers_gone else WAITED_FOR_MS
         case Status.DENIED_UNRESOLVED:
             return _unresolved_until_ms(action, rules)
         case Status.FAILED if not action.was_unknown:

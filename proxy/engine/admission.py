@@ -27,12 +27,16 @@ from proxy.engine.drafting import Draft
 from proxy.engine.making import Maker
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Reader, credential_headers
-from proxy.engine.sending import Draining, Sender
+from proxy.engine.pulse import Pulse
+from proxy.engine.sending import Coming, Draining, Sender
 from proxy.ports import Committed, Conflict, Exhausted, Observation, Retired, Stored, StoreUnavailable, Vault
 
 ROUNDS: Final = 64  # Each round somebody else's write went through.
 READ_MS: Final = 10_000
 SLACK_MS: Final = 5_000
+HANG_UP_HEARD_MS: Final = 100
+LOOK_AGAIN_MS: Final = 500
+SHOWN_AFTER_MS: Final = 500  # A beat that came sooner may have been under way while its sender died.
 
 
 class _Path:
@@ -42,6 +46,8 @@ class _Path:
         self.prior: Stored | None = None  # The latest run, which a new one is to follow.
         self.folded: str | None = None  # The action that it was taken for.
         self.names_latest = False  # Its `Doubtless-Retry-Of` names the latest run.
+        self.alive_until_ms = 0  # Another instance whose lease ends no sooner has shown, since we asked, that it lives.
+        self.looks_until_ms = 0
 
 
 class Admission:
@@ -56,6 +62,7 @@ class Admission:
         reader: Reader,
         vault: Vault,
         notebook: Notebook,
+        pulse: Pulse,
     ) -> None:
         self._applier = applier
         self._store = applier.store
@@ -66,6 +73,7 @@ class Admission:
         self._reader = reader
         self._vault = vault
         self._notebook = notebook
+        self._pulse = pulse
         self._folding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, draft: Draft, asker: Asker) -> Answer:
@@ -109,20 +117,23 @@ class Admission:
     # ── A first request ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _create(self, draft: Draft, path: _Path, asker: Asker) -> Answer | Conflict:
-        try:
-            made = await self._maker.create(draft, path.prior)
-        except Undeterminable:
-            return await self._refused(draft, path, Cause.AMOUNT_UNDETERMINABLE)
-        assert made.slip is not None
         begun = None
-        with self._sender.cutting.off(Draining()), self._expected(made.action) as live:
-            result = await self._applier.commit(made.slip)
-            if isinstance(result, Committed):
-                begun = Stored(made.action, result.version)
-                if result.stale is not None:
-                    begun = await self._after_stale(begun)
-                self._applier.meter.action(begun.action)
-                self._sender.start(live, begun, made)
+        with self._sender.coming(frozenset(d for digests, _ in draft.targets for d in digests)) as coming:
+            try:
+                made = await self._maker.create(draft, path.prior, path.alive_until_ms)
+            except Undeterminable:
+                return await self._refused(draft, path, Cause.AMOUNT_UNDETERMINABLE)
+            assert made.slip is not None
+            if made.slip.lookups:
+                await self._turn(coming, asker)
+            with self._sender.cutting.off(Draining()), self._expected(made.action) as live:
+                result = await self._applier.commit(made.slip)
+                if isinstance(result, Committed):
+                    begun = Stored(made.action, result.version)
+                    if result.stale is not None:
+                        begun = await self._after_stale(begun)
+                    self._applier.meter.action(begun.action)
+                    self._sender.start(live, begun, made)
         if begun is not None:
             return await self._first_answer(draft, live, begun, asker, path)
         self._sender.forget(live)
@@ -131,6 +142,19 @@ class Admission:
         if isinstance(result, Retired):
             return self._retired(draft, made.action, result)
         return await self._refused(draft, path, Cause.LIMIT_EXHAUSTED)
+
+    async def _turn(self, coming: Coming, asker: Asker) -> None:
+        """Wait until what came before at the same target is told apart. With nothing awaited since, it is committed.
+
+        Raises Refusal: the request lay in a stopped process, and its agent gave it up. It may have asked another
+        instance since, and have been answered: without an event ID nothing would tell.
+        """
+        if self._pulse.waking:
+            await asyncio.sleep(HANG_UP_HEARD_MS / 1000)  # That it hung up is read after what it had asked.
+            await asyncio.sleep(0)  # A loop that is late may take up its timers before it reads.
+        await self._sender.until_told(coming)
+        if self._pulse.waking and asker.gone:
+            raise Refusal(answers.own(Code.OVERLOADED, _GIVEN_UP))
 
     @contextmanager
     def _expected(self, action: Action) -> Iterator[Live]:
@@ -186,7 +210,9 @@ class Admission:
     async def _second(self, draft: Draft, path: _Path, standing: Conflict, asker: Asker) -> Answer | None:
         """Answer a request that an action stands in the way of; None: it must be looked at anew."""
         stored = Stored(standing.current, standing.version)
-        if standing.via == "target":
+        if standing.via == "elsewhere" and await self._may_look_again(path, standing, asker):
+            return None
+        if standing.via in ("target", "elsewhere"):
             self._applier.meter.blocked(stored.action)
             shown = self._same_credential(draft, stored.action)
             return self._answering.own(Code.SUSPECTED_DUPLICATE, stored.action, draft, shown=shown)
@@ -218,6 +244,22 @@ class Admission:
                     draft, path, got.action
                 )  # It waited for this answer, not for a try of its own.
             stored = got
+
+    async def _may_look_again(self, path: _Path, standing: Conflict, asker: Asker) -> bool:
+        """Another instance has something at the same target under way, and may be dead: then its asker is gone.
+
+        Nobody can tell yet. It shows that it lives by its next beat, before which it told who had hung up; or it does
+        not, and what it had in flight becomes unknown.
+        """
+        clock = self._applier.clock
+        if not path.looks_until_ms:
+            path.alive_until_ms = standing.now_ms + self._settings.lease_ms + SHOWN_AFTER_MS
+            path.looks_until_ms = clock.monotonic_ms() + self._settings.answer_ms
+        if asker.gone or clock.monotonic_ms() >= path.looks_until_ms:
+            return False
+        await asyncio.sleep(LOOK_AGAIN_MS / 1000)
+        asker.waited_ms += LOOK_AGAIN_MS
+        return True
 
     async def _fold(self, draft: Draft, stored: Stored) -> Stored | None:
         """Take a request for the action; None where the record was overtaken. One at a time: a burst is no race."""
@@ -364,6 +406,10 @@ class Admission:
         return None
 
 
+_GIVEN_UP: Final = (
+    "this proxy was stopped for a while, and the connection was closed meanwhile; nothing was sent. It is safe to try "
+    "again."
+)
 _RETRY_OF_INVALID: Final = (
     "Doubtless-Retry-Of names no action of this event, account and action type. Nothing was sent. It takes the "
     "action_id of the answer that asked for it."

@@ -15,6 +15,7 @@ from proxy.engine.drafting import draft
 from proxy.engine.making import Maker
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Pricer, Reader
+from proxy.engine.pulse import Pulse
 from proxy.engine.sending import Draining, Sender
 from proxy.engine.settings import Settings
 from proxy.ports import (
@@ -56,6 +57,7 @@ class Engine:
         self._settings = settings
         self._vault = vault
         self.notebook = Notebook(spool)
+        self.pulse = Pulse(clock)
         self._spool = spool
         self._tasks = tasks
         self.pricer = Pricer(self.applier, self.reader, vault, tasks)
@@ -63,7 +65,7 @@ class Engine:
         self._sender = Sender(self.applier, dispatcher, tasks)
         maker = Maker(self.applier, adapters, self.pricer, vault)
         self._admission = Admission(
-            self.applier, maker, self._sender, Answering(adapters), self.reader, vault, self.notebook
+            self.applier, maker, self._sender, Answering(adapters), self.reader, vault, self.notebook, self.pulse
         )
         self._draining = False
 
@@ -86,6 +88,10 @@ class Engine:
             return answers.own(Code.DRAINING, _DRAINING)
         except (StoreUnavailable, SpoolFull, OSError):
             return answers.own(Code.STORE_UNAVAILABLE, _STORE_UNAVAILABLE)
+
+    async def tell(self) -> None:
+        """Tell the store what must be known before this instance shows that it lives. Raises StoreUnavailable."""
+        await self._sender.tell()
 
     def delivered(self, action_id: str, *, folded: bool) -> None:
         """An agent showed that it got the provider's own answer; recorded in a later commit."""

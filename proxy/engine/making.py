@@ -44,13 +44,17 @@ class Maker:
         self._entropy = applier.entropy
         self._settings = applier.settings
 
-    async def create(self, draft: Draft, prior: Stored | None) -> Made:
-        """Make a new action: the first run of its scope, or the one after `prior`. Raises limits.Undeterminable."""
+    async def create(self, draft: Draft, prior: Stored | None, alive_until_ms: int) -> Made:
+        """Make a new action: the first run of its scope, or the one after `prior`. Raises limits.Undeterminable.
+
+        `alive_until_ms`: see Slip.
+        """
         amount, reserve = await self._room(draft)
         action_id = self._entropy.action_id(self._clock.store_ms())
         ident = self._identity(draft, action_id, prior)
         made = self._try(draft, ident, amount, reserve)
-        return msgspec.structs.replace(made, slip=self._slip(draft, made.action, made, prior))
+        slip = self._slip(draft, made.action, made, prior)
+        return msgspec.structs.replace(made, slip=msgspec.structs.replace(slip, alive_until_ms=alive_until_ms))
 
     def refuse(self, draft: Draft, prior: Stored | None, cause: Cause) -> Slip:
         """Make the record of an action that may not be sent."""

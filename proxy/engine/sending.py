@@ -1,6 +1,10 @@
 """The dispatches of this instance that are under way, and who waits for them."""
 
 import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, Final
 
 from proxy.core.events import AskersGone
@@ -10,7 +14,7 @@ from proxy.engine.asking import Asker
 from proxy.engine.cutting import Cutting
 from proxy.engine.dispatching import Dispatcher, Live, Outcome
 from proxy.engine.making import Made
-from proxy.ports import Spawner, Stored, StoreUnavailable
+from proxy.ports import Forgotten, Spawner, Stored, StoreUnavailable
 
 POLL_FIRST_MS: Final = 20
 POLL_MOST_MS: Final = 250
@@ -18,6 +22,14 @@ POLL_MOST_MS: Final = 250
 
 class Draining(Exception):
     """This process takes no new dispatch; nothing was sent."""
+
+
+class Coming:
+    """A request on its way to its first commit. `targets`: the digests of what it is aimed at, under every key."""
+
+    def __init__(self, targets: frozenset[str]) -> None:
+        self.targets = targets
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class Sender:
@@ -29,6 +41,8 @@ class Sender:
         self._tasks = tasks
         self._live: dict[str, Live] = {}
         self._expected: set[Live] = set()
+        self._coming: defaultdict[str, list[Coming]] = defaultdict(list)  # By target, in the order in which they came.
+        self._untold: dict[str, int] = {}  # Whose last asker has gone, which the store does not know yet; how often.
         self._carrying: set[asyncio.Task[None]] = set()
         self._draining = False
         self._drained = False
@@ -50,6 +64,36 @@ class Sender:
         """It is not going to be sent; whoever found it looks again."""
         self._drop(live)
         live.resolve(None)
+
+    @contextlib.contextmanager
+    def coming(self, targets: frozenset[str]) -> Iterator[Coming]:
+        """Register a request before anything of it is awaited, until its first commit is over."""
+        coming = Coming(targets)
+        for target in targets:
+            self._coming[target].append(coming)
+        try:
+            yield coming
+        finally:
+            for target in targets:
+                self._coming[target].remove(coming)
+                if not self._coming[target]:
+                    del self._coming[target]
+            coming.over.set_result(None)
+
+    async def until_told(self, coming: Coming) -> None:
+        """Return, with nothing awaited since, once the store knows whom nobody waits for any more at its targets.
+
+        A reworded retry may come while what it repeats is on its way to its first commit, its asker gone already.
+        Raises StoreUnavailable.
+        """
+        while True:
+            at_mine = (takewhile(lambda other: other is not coming, self._coming[target]) for target in coming.targets)
+            if before := {other.over for others in at_mine for other in others}:
+                await asyncio.wait(before)
+            elif self._untold:
+                await self.tell()
+            else:
+                return
 
     def _drop(self, live: Live) -> None:
         self._expected.discard(live)
@@ -90,19 +134,33 @@ class Sender:
         """An asker hung up, or waits no longer. When the last one has, a reworded retry must not get through."""
         live.askers.discard(asker)
         if not live.askers and not live.outcome.done():
-            self._tasks.spawn(self._askers_gone(live.action_id), "askers gone")
+            self._nobody_waits(live.action_id)
 
-    async def _askers_gone(self, action_id: str) -> None:
-        try:
-            await self._applier.apply(action_id, AskersGone())
-        except StoreUnavailable:
-            return  # A twin may then be let through while this one is in flight; it is told apart by its event.
+    def _nobody_waits(self, action_id: str) -> None:
+        self._untold[action_id] = self._untold.get(action_id, 0) + 1
+        self._tasks.spawn(self._askers_gone(), "askers gone")
+
+    async def _askers_gone(self) -> None:
+        with contextlib.suppress(
+            StoreUnavailable
+        ):  # It is told before the next beat, and before a twin is let through.
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Record of which actions the last asker has gone. Raises StoreUnavailable; nothing is forgotten then."""
+        for action_id, times in tuple(self._untold.items()):
+            live = self._live.get(action_id)
+            if live is None or not live.askers:
+                with contextlib.suppress(Forgotten):
+                    await self._applier.apply(action_id, AskersGone())
+            if self._untold.get(action_id) == times:
+                del self._untold[action_id]
 
     def left(self, action_id: str) -> None:
         """A request that was folded into an action in flight waits for it no longer, or never did."""
         live = self._live.get(action_id)
         if live is None or not live.askers:
-            self._tasks.spawn(self._askers_gone(action_id), "askers gone")
+            self._nobody_waits(action_id)
 
     async def settled(self, stored: Stored, asker: Asker, within_ms: int, *, folded: bool) -> Outcome | Stored:
         """Wait until an action is no longer pending, whoever owns it. `folded`: the asker was taken for it.

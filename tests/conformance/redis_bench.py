@@ -15,7 +15,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from proxy.core.model import FOREVER_MS
-from proxy.core.records import Period, period_label
+from proxy.core.records import WAITED_FOR_MS, Period, period_label
 from proxy.edges.clock import SystemClock
 from proxy.edges.store.client import GRAVES, RedisStore
 from proxy.edges.store.topology import Shard, SingleShard
@@ -122,10 +122,11 @@ async def benches_on(server: Server) -> Benches:
 
 
 def _older_claim(name: bytes, raw: bytes, ms: int) -> bytes:
-    """Move the ends of a payload or target claim; a scope and an alias have none, and for ever stays for ever."""
+    """Move the ends of a payload or target claim; a scope and an alias have none, nor has what is no time."""
     if name[:1] not in (b"p", b"t"):
         return raw
-    return _CLAIM.sub(lambda m: m[0] if int(m[1]) == FOREVER_MS else f"@{int(m[1]) - ms}", raw.decode()).encode()
+    timeless = (FOREVER_MS, WAITED_FOR_MS)
+    return _CLAIM.sub(lambda m: m[0] if int(m[1]) in timeless else f"@{int(m[1]) - ms}", raw.decode()).encode()
 
 
 def _older_stones(row: bytes, ms: int) -> bytes:

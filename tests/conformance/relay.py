@@ -1,7 +1,7 @@
 """A line between a client and a server that loses a reply, or holds it back, when a test says so."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -15,6 +15,7 @@ class Relay:
         self.socket = socket
         self.url = f"unix://{socket}"
         self.sent: list[bytes] = []  # Each piece of the client's, as it came.
+        self.on_sent: Callable[[bytes], None] = lambda data: None  # Called before the server gets a piece.
         self.connections = 0
         self._upstream = upstream
         self._mishap: Mishap | None = None
@@ -51,6 +52,7 @@ class Relay:
     async def _there(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
         while data := await client.read(1 << 20):
             self.sent.append(data)
+            self.on_sent(data)
             server.write(data)
             await server.drain()
         server.close()

@@ -5,7 +5,7 @@ import asyncio
 from msgspec.structs import replace
 
 from proxy.core.model import FOREVER_MS
-from proxy.core.records import Projection, Slip
+from proxy.core.records import WAITED_FOR_MS, Projection, Slip
 from proxy.ports import Committed, Conflict
 from tests.conformance.bench import HOUR, MINUTE, Bench
 from tests.conformance.store_suite_commit import done, in_the_way
@@ -28,6 +28,19 @@ def claiming(number: int, until_ms: int, *, unresolved: bool = False) -> Slip:
 def asking(number: int, *lookups: tuple[str, tuple[str, ...]]) -> Slip:
     """Return the creation of an action that claims nothing, where the lookups find nothing."""
     return creation(make_action(number), projection=Projection(index=frozenset({"all"})), lookups=lookups)
+
+
+def waited_for(number: int, *, by: str) -> Slip:
+    """Return the creation of an action whose asker is known to be there by its owner alone."""
+    return creation(
+        make_action(number), projection=replace(standing(WAITED_FOR_MS, kind="target", digest="t"), owner=by)
+    )
+
+
+def at_target(number: int, instance: str) -> Slip:
+    """Return the creation of an action at the same target that an instance would await; "": one that is not sent."""
+    slip = asking(number, ("target", ("t",)))
+    return replace(slip, after=replace(slip.after, owner=instance))
 
 
 class Claims:
@@ -182,6 +195,34 @@ class Claims:
             assert in_the_way(await bench.store.commit(asking(9, *lookups))) == (action_id(base + 2), kind)
             await bench.store.commit(change(slips[1], projection=Projection()))
             done(await bench.store.commit(asking(base + 5, *lookups)))
+
+    # ── Elsewhere ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def test_what_is_waited_for_stands_only_in_the_way_of_another_instance(self, bench: Bench) -> None:
+        await bench.store.commit(waited_for(1, by="i1"))
+        before = await bench.contents()
+        assert in_the_way(await bench.other.commit(at_target(2, "i2"))) == (action_id(1), "elsewhere")
+        assert await bench.contents() == before
+        done(await bench.other.commit(at_target(3, "")))
+        done(await bench.store.commit(at_target(4, "i1")))
+        assert await bench.claimants("target", "t") == [action_id(1)]
+
+    async def test_it_stands_in_the_way_until_its_owner_has_shown_that_it_lives(self, bench: Bench) -> None:
+        await bench.store.beat("i1", MINUTE)
+        await bench.store.commit(waited_for(1, by="i1"))
+        asked = await bench.now_ms()
+        asking_on = replace(at_target(2, "i2"), alive_until_ms=asked + 2 * MINUTE)
+        assert in_the_way(await bench.other.commit(asking_on)) == (action_id(1), "elsewhere")
+        await bench.store.beat("i2", HOUR)
+        assert in_the_way(await bench.other.commit(asking_on)) == (action_id(1), "elsewhere")
+        await bench.store.beat("i1", HOUR)
+        done(await bench.other.commit(asking_on))
+
+    async def test_what_nobody_awaits_any_more_stands_there_no_longer(self, bench: Bench) -> None:
+        first = waited_for(1, by="i1")
+        await bench.store.commit(first)
+        await bench.store.commit(change(first, projection=standing(WAITED_FOR_MS, kind="target", digest="t")))
+        done(await bench.other.commit(at_target(2, "i2")))
 
     # ── All in one step ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -134,6 +134,17 @@ class Queue:
         await bench.store.commit(due(2, now_ms - 1, owner="i1", owned_until_ms=now_ms + HOUR))
         assert await claimed(bench) == [action_id(1)]
 
+    async def test_what_a_dead_owner_awaited_is_soon_due_again_where_its_claimant_does_not_see_to_it(
+        self, bench: Bench
+    ) -> None:
+        past = await bench.now_ms() - 1
+        await bench.store.commit(due(1, past, owner="i1"))
+        await bench.store.commit(due(2, past))
+        assert await claimed(bench) == [action_id(1), action_id(2)]
+        assert await claimed(bench) == []
+        await bench.pass_time(3_000)
+        assert await claimed(bench) == [action_id(1)]
+
     async def test_an_instance_that_beats_keeps_its_actions(self, bench: Bench) -> None:
         await bench.store.commit(due(1, await bench.now_ms() - 1, owner="i1"))
         for _ in range(4):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from proxy.core.events import AskersGone, Folded, Found, Several
 from proxy.core.identity import content_index, event_index, key_index, object_index
 from proxy.core.model import FOREVER_MS, Amount, Effect
-from proxy.core.records import Bucket, Filter, Period, period_label, project
+from proxy.core.records import WAITED_FOR_MS, Bucket, Filter, Period, period_label, project
 from tests.core.lives import FAILED, OPEN, RE_1, STATES, answer, lost, read, then
 from tests.fakes.actions import RULES, after, make_action
 from tests.fakes.clock import START_MS
@@ -99,9 +99,14 @@ def test_a_flood_of_keys_does_not_grow_the_record_without_bound() -> None:
     assert action.unanswered_folded == 500
 
 
-def test_an_open_action_claims_its_payload_and_where_nobody_waits_its_targets() -> None:
+def test_an_open_action_claims_its_payload_and_its_targets_for_all_only_where_nobody_waits() -> None:
+    waiting = make_action(payload="digest-p", targets=("digest-t", "digest-u+900000"))
+    assert project(waiting, RULES).claims == {
+        ("payload", "digest-p"): FOREVER_MS,
+        ("target", "digest-t"): WAITED_FOR_MS,
+        ("target", "digest-u"): WAITED_FOR_MS,
+    }
     waiting = make_action(payload="digest-p", targets=("digest-t",))
-    assert project(waiting, RULES).claims == {("payload", "digest-p"): FOREVER_MS}
     assert project(after(waiting, AskersGone()), RULES).claims == {
         ("payload", "digest-p"): FOREVER_MS,
         ("target", "digest-t"): FOREVER_MS,

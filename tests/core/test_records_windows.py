@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from proxy.core.events import AskersGone, Delivered, Event, Folded, Found, Refused, Rules
 from proxy.core.model import FOREVER_MS, Action, Cause, Effect
-from proxy.core.records import folds_until_ms, project, twin_until_ms
+from proxy.core.records import WAITED_FOR_MS, folds_until_ms, project, twin_until_ms
 from tests.core.lives import (
     BEFORE_EXECUTION,
     D2,
@@ -49,9 +49,9 @@ def lived(*events: Event, unknown: bool = False, effect: Effect = MONEY) -> Acti
 
 # what happened → until when the same payload is folded into it; until when the same target is its twin
 WINDOWS: Final[dict[str, tuple[Action, int, int]]] = {
-    "pending": (lived(), FOR_EVER, NEVER),
+    "pending": (lived(), FOR_EVER, WAITED_FOR_MS),
     "pending, every asker gone": (lived(AskersGone()), FOR_EVER, FOR_EVER),
-    "pending, an asker came back": (lived(AskersGone(), Folded()), FOR_EVER, NEVER),
+    "pending, an asker came back": (lived(AskersGone(), Folded()), FOR_EVER, WAITED_FOR_MS),
     "unresolved money": (lived(unknown=True), FOR_EVER, FOR_EVER),
     "unresolved money, told": (lived(TOLD, unknown=True), FOR_EVER, FOR_EVER),
     "unresolved message": (lived(unknown=True, effect=MESSAGE), FROM_UNKNOWN, FROM_UNKNOWN),
@@ -167,8 +167,11 @@ def test_a_target_with_a_time_of_its_own_is_bounded_even_where_the_action_is_ope
 
 
 def test_a_target_is_not_claimed_where_the_action_has_no_twin() -> None:
-    assert claims_of() == {}
     assert claims_of(answer(RE_1), TOLD) == {}
+
+
+def test_a_target_is_claimed_for_those_who_ask_elsewhere_while_somebody_waits() -> None:
+    assert set(claims_of().values()) == {WAITED_FOR_MS}
 
 
 @pytest.mark.parametrize("row", ["confirmed_contradicted", "failed_contradicted"])

@@ -197,6 +197,42 @@ async def test_a_live_owner_does_not_write_off_its_own_action_after_the_store_wa
     assert (rig.only.status, rig.only.was_unknown) == (Status.CONFIRMED, False)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+async def test_nor_does_anybody_else_who_was_without_the_store_too(rig: Rig, first: int) -> None:
+    """All leases have lapsed; whoever finds the store first must not take the others for dead."""
+    pair = (rig.replica(), rig.replica())
+    for replica in pair:
+        running(replica)
+    rig.upstream.writes.append(refunded(thinking=24_000))
+    task = pair[0].start(refund())
+    await passing(1_000)
+    for replica in pair:
+        replica.store.down = True
+    await passing(15_000)
+    pair[first].store.down = False
+    await passing(1_000)
+    pair[1 - first].store.down = False
+
+    assert body_of(await task)["id"] == "re_1"
+    assert (rig.only.status, rig.only.was_unknown) == (Status.CONFIRMED, False)
+
+
+async def test_what_its_first_claimant_could_not_write_off_is_written_off_within_twenty_seconds_all_the_same(
+    rig: Rig,
+) -> None:
+    owner, survivor = rig.replica(), rig.replica()
+    running(survivor)
+    rig.upstream.writes.append(silence(thinking=100_000))
+    owner.start(refund())
+    await quiet()
+    owner.die()
+    survivor.store.fail_next("claim_due", "after")
+
+    await passing(DEAD_MS)
+
+    assert (rig.only.status, rig.only.cause) == (Status.DENIED_UNRESOLVED, Cause.PROXY_RESTART)
+
+
 async def test_nor_does_it_after_the_process_had_been_stopped(rig: Rig) -> None:
     replica = rig.replica()
     running(replica)

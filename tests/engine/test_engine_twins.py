@@ -1,5 +1,7 @@
 """A model rewords, it does not repeat bytes: requests at the same target (CONTRACT 2.3, rule 3)."""
 
+import asyncio
+
 import pytest
 
 from proxy.core.http import Unsent
@@ -26,24 +28,6 @@ async def test_reworded_while_it_is_unknown_it_is_not_sent_but_named(rig: Rig, p
     assert (status_of(answer), code_of(answer)) == (423, "suspected_duplicate")
     assert header_of(answer, "Doubtless-Retry") == "new-event"
     assert header_of(answer, "Doubtless-Action-Id") == shown(answer)["action_id"] == rig.only.action_id
-    assert len(rig.upstream.dispatched) == 1
-
-
-@pytest.mark.parametrize(
-    "again",
-    [
-        unnamed(2, payment_intent="pi_1"),
-        unnamed(2, path="/v1/refunds?charge=ch_1", charge=None),
-        unnamed(2, headers={"Content-Type": "text/plain"}),
-        unnamed(2, path="/v1/charges/ch_1/refund", charge=None),
-    ],
-    ids=["its payment too", "in the query", "no form by its type", "in the path"],
-)
-async def test_a_charge_that_is_named_in_another_way_is_the_same_one(rig: Rig, pair: Pair, again: Ask) -> None:
-    rig.upstream.writes.append(broken())
-    await pair[0].ask(unnamed(1))
-
-    assert code_of(await pair[1].ask(again)) == "suspected_duplicate"
     assert len(rig.upstream.dispatched) == 1
 
 
@@ -76,6 +60,73 @@ async def test_once_nobody_waits_for_it_it_is_a_reworded_retry(rig: Rig, pair: P
     await quiet()
 
     assert code_of(await pair[1].ask(reworded())) == "suspected_duplicate"
+    await task
+
+
+async def test_a_dead_instance_has_no_asker_any_more(rig: Rig) -> None:
+    """Its agent was cut off, and its framework asks the next replica, in other words, before the lease runs out."""
+    dead, survivor = rig.replica(), rig.replica()
+    survivor.die()
+    survivor.tasks.spawn(survivor.reconciler.beat(3_000), "heartbeat")
+    survivor.tasks.spawn(survivor.reconciler.run(200), "reconciler")
+    dead.die()
+    await dead.store.beat(dead.name, 10_000)
+    rig.upstream.writes.append(refunded("re_1", thinking=100_000))
+    dead.start(unnamed(1))
+    await quiet()
+
+    assert code_of(await survivor.ask(reworded())) == "suspected_duplicate"
+    assert len(rig.upstream.dispatched) == 1
+
+
+async def test_an_instance_tells_who_has_gone_before_it_shows_that_it_lives(rig: Rig, pair: Pair) -> None:
+    owner, other = pair
+    owner.die()
+    rig.upstream.writes.append(refunded("re_1", thinking=20_000))
+    asker = Asker()
+    task = owner.start(unnamed(1), asker)
+    await quiet()
+    owner.store.down = True
+    asker.hang_up()
+    await quiet()
+    owner.store.down = False
+    again = other.start(reworded())
+    await passing(1_000)
+    owner.tasks.spawn(owner.reconciler.beat(3_000), "heartbeat")
+
+    assert code_of(await again) == "suspected_duplicate"
+    await task
+
+
+async def test_a_reworded_retry_waits_for_the_first_commit_of_what_it_repeats(rig: Rig) -> None:
+    """The store is slow: the agent has hung up and asks again before the first commit is through."""
+    replica = rig.replica()
+    rig.upstream.writes.append(refunded("re_1", thinking=9_000))
+    asker = Asker()
+    task = replica.start(unnamed(1), asker)
+    again = replica.start(reworded())
+    await asyncio.sleep(0)
+    assert rig.actions == []
+    asker.hang_up()
+
+    assert code_of(await again) == "suspected_duplicate"
+    await task
+
+
+async def test_that_an_asker_has_gone_is_told_when_the_store_is_back(rig: Rig) -> None:
+    replica = rig.replica()
+    rig.upstream.writes.append(refunded("re_1", thinking=9_000))
+    asker = Asker()
+    task = replica.start(unnamed(1), asker)
+    await quiet()
+    replica.store.down = True
+    asker.hang_up()
+    await quiet()
+    down = await replica.ask(reworded())
+    replica.store.down = False
+
+    assert code_of(down) == "store_unavailable"
+    assert code_of(await replica.ask(reworded())) == "suspected_duplicate"
     await task
 
 

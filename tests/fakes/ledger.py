@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from proxy.core.model import Action
-from proxy.core.records import Bucket, Projection, Reservation, Slip, period_label
+from proxy.core.records import WAITED_FOR_MS, Bucket, Projection, Reservation, Slip, period_label
 from proxy.core.retirement import Outcome, Retirement
 from proxy.ports import Committed, Conflict, Exhausted, Forgotten, Retired, Stored
 
@@ -121,6 +121,8 @@ class Ledger:
                 for claimant, until_ms in self._claimants(kind, digest):
                     if until_ms > now_ms and claimant in self.records:
                         return _conflict(self.records[claimant], kind, now_ms)
+                    if self._waits_elsewhere(slip, claimant, until_ms):
+                        return _conflict(self.records[claimant], "elsewhere", now_ms)
                 if kind == "alias" and (outcome := self._buried(kind, digest, now_ms)) is not None:
                     return Retired(outcome, kind, now_ms)
         return None
@@ -128,6 +130,17 @@ class Ledger:
     def _buried(self, kind: str, digest: str, now_ms: int) -> Outcome | None:
         outcome, until_ms = self.tombstones.get((kind, digest), (None, 0))
         return outcome if until_ms > now_ms else None
+
+    def _waits_elsewhere(self, slip: Slip, claimant: str, until_ms: int) -> bool:
+        """May an asker be gone of whom only another instance can tell, which has not shown yet that it lives?"""
+        owner, asks = self._waited_for(claimant, until_ms), slip.after.owner
+        shown = slip.alive_until_ms and self.instances.get(owner, 0) >= slip.alive_until_ms
+        return bool(owner and asks and owner != asks and not shown)
+
+    def _waited_for(self, claimant: str, until_ms: int) -> str:
+        """Return who awaits an action that stands only for those who ask elsewhere."""
+        record = self.records.get(claimant)
+        return record.owner if record is not None and until_ms == WAITED_FOR_MS else ""
 
     def _claimants(self, kind: str, digest: str) -> list[tuple[str, int]]:
         if kind != "alias":
@@ -184,7 +197,7 @@ class Ledger:
         for kind, digest in ((k, d) for k, digests in slip.lookups if k != "alias" for d in digests):
             for claimant, until_ms in self._claimants(kind, digest):
                 record = self.records.get(claimant)
-                if record is None or not record.unresolved:
+                if record is None or not (record.unresolved or self._waited_for(claimant, until_ms)):
                     self._drop(kind, digest, claimant)
                 elif kind == "payload" and until_ms <= now_ms:
                     stale = claimant
@@ -209,7 +222,11 @@ class Ledger:
     def _freshen(self, kind: str, digest: str, action_id: str, now_ms: int) -> None:
         """Drop the action's own claim, and the first of those that are over for good."""
         self._drop(kind, digest, action_id)
-        over = [claimant for claimant, until_ms in self._claimants(kind, digest) if until_ms <= now_ms]
+        over = [
+            claimant
+            for claimant, until_ms in self._claimants(kind, digest)
+            if until_ms <= now_ms and not self._waited_for(claimant, until_ms)
+        ]
         for claimant in over[:EXPIRED_MOST]:
             if claimant not in self.records or not self.records[claimant].unresolved:
                 self._drop(kind, digest, claimant)

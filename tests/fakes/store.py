@@ -26,6 +26,7 @@ from tests.fakes.ledger import Ledger, Record
 T = TypeVar("T")
 ENDED_LONG_AGO_MS: Final = 86_400_000
 When = Literal["before", "after", "later"]
+WRITTEN_OFF_WITHIN_MS = 3_000
 
 
 class MemoryStore:
@@ -170,7 +171,8 @@ class MemoryStore:
                 break
             record = self.ledger.records[action_id]
             owner_until_ms = self._lease_of(record)
-            self.ledger.due[action_id] = owner_until_ms + 1 if owner_until_ms > now_ms else now_ms + lease_ms
+            held_ms = min(lease_ms, WRITTEN_OFF_WITHIN_MS) if record.owner else lease_ms
+            self.ledger.due[action_id] = owner_until_ms + 1 if owner_until_ms > now_ms else now_ms + held_ms
             if owner_until_ms <= now_ms:
                 claimed.append(record.stored)
         return claimed

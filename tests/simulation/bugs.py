@@ -38,7 +38,7 @@ class Bug(Struct, frozen=True):
 
 def commit_after_send(patch: Patch) -> None:
     async def create(self: Admission, draft: Any, path: Any, asker: Any) -> Any:
-        made = await self._maker.create(draft, path.prior)
+        made = await self._maker.create(draft, path.prior, path.alive_until_ms)
         assert made.slip is not None
         live = self._sender.expect(made.action.action_id)
         begun = Stored(made.action, 1)

@@ -30,6 +30,17 @@ async def test_a_fault_can_be_armed_and_released(standin: StandIn, stripe: Clien
     assert (await line.hear()).status == 200
 
 
+async def test_all_faults_can_be_disarmed_and_let_go(standin: StandIn, stripe: Client) -> None:
+    await stripe.post("/_standin/faults", body={"kind": "hold_before_commit", "path": "/v1/customers"})
+    await stripe.post("/_standin/faults", body={"kind": "drop_after_commit", "path": "/v1/customers"})
+    line = await stripe.sent("POST", "/v1/customers", {})
+    await next(iter(standin.faults)).reached()
+    assert (await stripe.post("/_standin/faults/clear")).status == 200
+    assert (await line.hear()).status == 200
+    assert (await stripe.post("/v1/customers", {})).status == 200
+    assert (await stripe.get("/_standin/faults")).json == []
+
+
 async def test_bytes_and_headers_of_a_fault_are_written_as_text() -> None:
     fault = fault_from(
         {

@@ -5,6 +5,7 @@ GET  /_standin/objects               every object and event, by account and mode
 GET  /_standin/faults                the faults that are armed
 POST /_standin/faults                arm one: the fields of `Fault`; answers with its number
 POST /_standin/faults/<n>/release    let what it holds go on
+POST /_standin/faults/clear          disarm all; whatever they hold goes on
 POST /_standin/charges               seed a charge: amount, currency, charge_id, mode, account
 POST /_standin/reset                 forget everything
 """
@@ -92,6 +93,9 @@ class Control:
             case "POST", ["faults"]:
                 standin.faults.add(fault_from(msgspec.json.decode(call.body, type=dict[str, Any])))
                 return {"number": len(list(standin.faults))}
+            case "POST", ["faults", "clear"]:
+                standin.faults.clear()
+                return {}
             case "POST", ["faults", number, "release"]:
                 list(standin.faults)[int(number) - 1].release()
                 return {"number": int(number)}

@@ -5,6 +5,7 @@
 -- Returns {now_ms, record, record, …}
 
 local SCANNED_MORE = 1000 -- The awaited actions of the living must not stand before what is due; nor may the scan be long.
+local WRITTEN_OFF_WITHIN = 3000 -- Of what a dead owner awaited: whoever claims it may die too, or not hear that it has it.
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local most = tonumber(ARGV[2])
@@ -20,7 +21,8 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", KEYS[2], "-inf", now, "LIMIT", 0
     if lease > now and head.w > now then
       redis.call("ZADD", KEYS[2], string.format("%.0f", lease + 1), id)
     else
-      redis.call("ZADD", KEYS[2], string.format("%.0f", now + tonumber(ARGV[1])), id)
+      local held = head.o ~= "" and math.min(tonumber(ARGV[1]), WRITTEN_OFF_WITHIN) or tonumber(ARGV[1])
+      redis.call("ZADD", KEYS[2], string.format("%.0f", now + held), id)
       out[#out + 1] = raw
     end
   end

@@ -89,6 +89,7 @@ class RedisStore:
             self._meta,
             self._settled,
             *self._graves,
+            self._instances,
         ]
         answer = await self._ask("commit", *COMMIT.call(keys, *args))
         match answer[0]:

@@ -44,6 +44,7 @@ def encode_slip(slip: Slip, now_ms: int) -> tuple[bytes, ...]:
         "bucket": after.bucket.value,
         "actual": "" if after.actual is None else str(after.actual),
         "reserve": [[r.name, r.period.value, str(r.cap), str(r.amount), r.counts] for r in slip.reserve],
+        "alive": slip.alive_until_ms,
         "keep": list(slip.keep),  # Names; cmsgpack cannot read binary, so the values are arguments of their own.
         "drop": slip.drop,
     }

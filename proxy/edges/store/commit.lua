@@ -1,7 +1,7 @@
 -- The one write. All or nothing, idempotent by commit ID, on the server's clock.
 --
 -- KEYS    1 actions  2 claims  3 due  4 index  5 kept  6 exposure  7 limits  8 meta
---         9 settled  10… graves     all of one hash tag
+--         9 settled  10… graves  16 instances     all of one hash tag
 -- ARGV[1] a msgpack map, the slip (see codec.py);  ARGV[2] the record;  ARGV[3…] the values to keep, named in the slip
 --         (cmsgpack does not read msgpack's binary type, so bytes travel beside the map)
 --
@@ -9,6 +9,8 @@
 --   head  v version · o owner while awaited, w until when at most · u unresolved · c the last commits · h what it holds of each limit
 -- A claim is `s`cope or `a`lias + digest -> ID; `p`ayload or `t`arget + digest -> ID@until,ID@until; beside them `key:` +
 -- digest -> ID,ID: few actions have one key, and a place in a sorted set of millions takes longer to find
+--   until 1: while it is awaited, for those who ask at another instance; they are told "elsewhere" until the owner's lease
+--   ends no sooner than `alive`: then it lives, and so does the asker that it says it has
 --
 -- Returns {"committed", version, sequence, then_ms, stale, now_ms} | {"conflict", via, record, now_ms}
 --       | {"exhausted", limit, available, now_ms} | {"retired", via, outcome, now_ms} | {"missing"};  a repeated commit is told its own `then_ms`
@@ -18,13 +20,14 @@
 local slip, record = cmsgpack.unpack(ARGV[1]), ARGV[2]
 local actions, claims, due, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kept, exposure, limits, meta = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local settled = KEYS[9]
+local settled, instances = KEYS[9], KEYS[16]
 local graves = {KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]}
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local COMMITS_REMEMBERED = 8
 local EXPIRED_MOST = 4 -- Claims that are over, looked at by each write that adds one.
 local STONE = 21 -- Bytes of a tombstone (see retire.lua).
+local WAITED_FOR = 1
 
 local function whole(number) return string.format("%.0f", number) end
 
@@ -61,7 +64,7 @@ local function fresh_entries(field, except)
     if not stays then
       looked = looked + 1
       local first = head_of(entry[1])
-      stays = first and first.u
+      stays = first and (first.u or (entry[2] == WAITED_FOR and first.o ~= ""))
     end
     if stays then out[#out + 1] = entry end
   end
@@ -159,7 +162,12 @@ if slip.expected == 0 then
         for _, entry in ipairs(entries(field, "")) do
           local first, found = head_of(entry[1])
           if first and entry[2] > now then return conflict(lookup[1], found) end
-          if first and first.u then
+          local waited = first and entry[2] == WAITED_FOR and first.o ~= ""
+          if waited and slip.owner ~= "" and first.o ~= slip.owner then
+            local lease = tonumber(redis.call("HGET", instances, first.o) or "0")
+            if slip.alive == 0 or lease < slip.alive then return conflict("elsewhere", found) end
+          end
+          if first and (first.u or waited) then
             live[#live + 1] = entry
             if lookup[1] == "payload" then stale = entry[1] end
           else
