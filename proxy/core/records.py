@@ -98,8 +98,11 @@ class Projection(Struct, frozen=True):
     settled: bool = False  # It may leave, once nothing has changed it for `state.keep`.
 
 
+Lookups = tuple[tuple[str, tuple[str, ...]], ...]
+
+
 class Slip(Struct, frozen=True):
-    """One commit. `expected` 0 creates, and then the lookups must find nothing.
+    """One commit. `expected` 0 creates. The lookups must find nothing but the action itself, or what it replaces.
 
     `lookups`: (kind, digests) in order, any of whose live claims stands in the way. `replaces`: the action, at that
     version, which must be the latest of the scope. `keep` and `drop` are of the sealed values beside the action.
@@ -112,7 +115,7 @@ class Slip(Struct, frozen=True):
     before: Projection
     after: Projection
     scope: str = ""
-    lookups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    lookups: Lookups = ()
     replaces: str = ""
     replaces_version: int = 0
     reserve: tuple[Reservation, ...] = ()

@@ -24,7 +24,7 @@ from proxy.engine.applying import RESPONSE, Applier
 from proxy.engine.asking import Answer, Asker, Refusal
 from proxy.engine.dispatching import EVENT_ENCODER, RESPONSE_DECODER, Live, Outcome
 from proxy.engine.drafting import Draft
-from proxy.engine.making import Maker
+from proxy.engine.making import Maker, twins
 from proxy.engine.notebook import Notebook
 from proxy.engine.pricing import Reader, credential_headers
 from proxy.engine.pulse import Pulse
@@ -118,7 +118,7 @@ class Admission:
 
     async def _create(self, draft: Draft, path: _Path, asker: Asker) -> Answer | Conflict:
         begun = None
-        with self._sender.coming(frozenset(d for digests, _ in draft.targets for d in digests)) as coming:
+        with self._sender.coming(_aimed(draft)) as coming:
             try:
                 made = await self._maker.create(draft, path.prior, path.alive_until_ms)
             except Undeterminable:
@@ -385,25 +385,41 @@ class Admission:
 
     async def _again(self, draft: Draft, path: _Path, stored: Stored, asker: Asker) -> Answer | None:
         """Send an action again that provably executed nothing: the same key, a new dispatch."""
-        try:
-            made = await self._maker.again(draft, stored)
-        except Undeterminable:
-            return self._answering.own(Code.AMOUNT_UNDETERMINABLE, stored.action, draft)
-        event = Redispatched(made.action.dispatches[-1], made.action.amount, made.action.identity)
         begun = None
-        with self._sender.cutting.off(Draining()), self._expected(made.action) as live:
-            result = await self._applier.apply(
-                stored.action.action_id, event, known=stored, keep=made.keep, reserve=made.reserve, once=True
-            )
-            if isinstance(result, Stored) and result.action.dispatches[-1:] == made.action.dispatches[-1:]:
-                begun = result
-                self._sender.start(live, begun, made)
+        with self._sender.coming(_aimed(draft)) as coming:
+            try:
+                made = await self._maker.again(draft, stored)
+            except Undeterminable:
+                return self._answering.own(Code.AMOUNT_UNDETERMINABLE, stored.action, draft)
+            event = Redispatched(made.action.dispatches[-1], made.action.amount, made.action.identity)
+            if lookups := twins(draft):
+                await self._turn(coming, asker)
+            with self._sender.cutting.off(Draining()), self._expected(made.action) as live:
+                result = await self._applier.apply(
+                    stored.action.action_id,
+                    event,
+                    known=stored,
+                    keep=made.keep,
+                    reserve=made.reserve,
+                    lookups=lookups,
+                    alive_until_ms=path.alive_until_ms,
+                    once=True,
+                )
+                if isinstance(result, Stored) and result.action.dispatches[-1:] == made.action.dispatches[-1:]:
+                    begun = result
+                    self._sender.start(live, begun, made)
         if begun is not None:
             return await self._first_answer(draft, live, begun, asker, path)
         self._sender.forget(live)
         if isinstance(result, Exhausted):
             return self._answering.own(Code.LIMIT_EXHAUSTED, stored.action, draft)
+        if isinstance(result, Conflict) and result.via in ("target", "elsewhere"):
+            return await self._second(draft, path, result, asker)
         return None
+
+
+def _aimed(draft: Draft) -> frozenset[str]:
+    return frozenset(digest for digests, _ in draft.targets for digest in digests)
 
 
 _GIVEN_UP: Final = (

@@ -5,12 +5,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from proxy.core.adapter import Adapter
 from proxy.core.durations import parse_ms
 from proxy.core.events import Event, Moment, Rules, Suspected
 from proxy.core.lifecycle import step
 from proxy.core.model import Action, Status, Tier
-from proxy.core.records import Projection, Reservation, Slip, project
+from proxy.core.records import Lookups, Projection, Reservation, Slip, project
 from proxy.engine.settings import Settings
 from proxy.ports import (
     Clock,
@@ -88,9 +90,13 @@ class Applier:
         known: Stored | None = None,
         keep: Mapping[str, bytes] | None = None,
         reserve: tuple[Reservation, ...] = (),
+        lookups: Lookups = (),
+        alive_until_ms: int = 0,
         once: bool = False,
     ) -> Stored | Conflict | Exhausted:
         """Apply an event. `once`: return the Conflict of a lost race instead of stepping on what stands then.
+
+        `lookups`, `alive_until_ms`: see Slip; they come with `once`, since what they find is another action.
 
         Raises StoreUnavailable; the commit may then have been, or may yet be, applied. Twice, it applies once.
         """
@@ -104,7 +110,9 @@ class Applier:
                 at_hand = None  # A copy may be stale: that it is not concerned is believed of the record alone.
                 stored = await self._read(action_id)
                 continue
-            result = await self.commit(self._slip(stored, stepped.action, keep or {}, reserve))
+            slip = self._slip(stored, stepped.action, keep or {}, reserve)
+            slip = replace(slip, lookups=lookups, alive_until_ms=alive_until_ms) if lookups else slip
+            result = await self.commit(slip)
             match result:
                 case Committed(version):
                     return await self._committed(stored, Stored(stepped.action, version), stepped.suspects)

@@ -11,7 +11,7 @@ from proxy.core.events import Refused
 from proxy.core.http import Request, without
 from proxy.core.lifecycle import step
 from proxy.core.model import Action, Amount, Cause, Dispatch, Effect, Identity
-from proxy.core.records import NOTHING, Reservation, Slip
+from proxy.core.records import NOTHING, Lookups, Reservation, Slip
 from proxy.engine.applying import CREDENTIAL, REQUEST, Applier
 from proxy.engine.drafting import FIELDS_MOST, Draft
 from proxy.engine.pricing import Pricer, credential_headers
@@ -30,6 +30,13 @@ class Made(Struct):
     keep: dict[str, bytes]
     reserve: tuple[Reservation, ...]
     slip: Slip | None = None  # Of a creation.
+
+
+def twins(draft: Draft) -> Lookups:
+    """Return the lookups of rule 3 (CONTRACT 2.3), where nobody named what the request is: no event, no earlier run."""
+    if draft.event is not None or draft.retry_of is not None:
+        return ()
+    return tuple(("target", digests) for digests, _ in draft.targets)
 
 
 class Maker:
@@ -175,10 +182,9 @@ class Maker:
         )
 
     def _slip(self, draft: Draft, action: Action, made: Made | None, prior: Stored | None) -> Slip:
-        lookups: list[tuple[str, tuple[str, ...]]] = []
+        lookups = twins(draft)
         if draft.event is None and prior is None:
-            lookups = [("alias", draft.alias), ("payload", draft.payloads)]
-            lookups += [("target", digests) for digests, _ in draft.targets]
+            lookups = (("alias", draft.alias), ("payload", draft.payloads), *lookups)
         return Slip(
             commit_id=self._entropy.token(),
             action=action,
@@ -186,7 +192,7 @@ class Maker:
             before=NOTHING,
             after=self._applier.projection(action),
             scope=self.scope_of(draft, action.identity.event_id),
-            lookups=tuple(lookups),
+            lookups=lookups,
             replaces=prior.action.action_id if prior is not None else "",
             replaces_version=prior.version if prior is not None else 0,
             reserve=made.reserve if made is not None else (),

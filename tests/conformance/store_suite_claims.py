@@ -88,6 +88,31 @@ class Claims:
 
         assert found == [(action_id(n), via) for n, via in enumerate(("scope", "alias", "payload", "target"), start=1)]
 
+    async def test_a_change_may_look_too_and_nothing_stands_in_its_own_way(self, bench: Bench) -> None:
+        later = await bench.now_ms() + HOUR
+        target = standing(later, kind="target", digest="x")
+        first = creation(make_action(1), projection=target)
+        await bench.store.commit(first)
+        alone = change(first, projection=target, lookups=(("target", ("x",)),))
+        done(await bench.store.commit(alone))
+        await bench.store.commit(creation(make_action(2), projection=target))
+
+        beside = change(alone, projection=target, lookups=(("target", ("x",)),))
+
+        assert in_the_way(await bench.other.commit(beside)) == (action_id(2), "target")
+        assert in_the_way(await bench.store.commit(asking(9, ("target", ("x",))))) == (action_id(1), "target")
+
+    async def test_what_it_replaces_does_not_stand_in_the_way_of_a_new_run(self, bench: Bench) -> None:
+        later = await bench.now_ms() + HOUR
+        target = standing(later, kind="target", digest="x")
+        await bench.store.commit(creation(make_action(1), scope="s", projection=target))
+        looking = (("target", ("x",)),)
+        run = creation(
+            make_action(2), scope="s", replaces=action_id(1), replaces_version=1, projection=target, lookups=looking
+        )
+        done(await bench.store.commit(run))
+        assert in_the_way(await bench.store.commit(asking(9, ("target", ("x",))))) == (action_id(1), "target")
+
     async def test_a_lookup_under_several_keys_finds_what_any_of_them_made(self, bench: Bench) -> None:
         await bench.store.commit(claiming(1, FOREVER_MS))
         await bench.store.commit(creation(make_action(2), projection=standing(FOREVER_MS, kind="alias", digest="a")))

@@ -38,6 +38,7 @@ projections = st.fixed_dictionaries(
 )
 rooms = st.builds(replace, st.just(LIMIT), amount=st.integers(0, 15), counts=st.booleans())
 reservations = st.just(()) | st.tuples(rooms)
+looked_up = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([("x",), ("y", "x")])), max_size=3)
 operations = st.one_of(
     st.fixed_dictionaries(
         {
@@ -45,7 +46,7 @@ operations = st.one_of(
             "number": st.sampled_from(ACTIONS),
             "projection": projections,
             "scope": st.sampled_from(["", "s"]),
-            "lookups": st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([("x",), ("y", "x")])), max_size=3),
+            "lookups": looked_up,
             "replaces": st.sampled_from([0, 0, 1, 2, 3]),
             "replaces_version": st.integers(1, 2),
             "reserve": reservations,
@@ -57,6 +58,7 @@ operations = st.one_of(
             "which": st.integers(0, 50),
             "projection": projections,
             "ahead": st.sampled_from([0, 0, 0, 1]),
+            "lookups": st.just([]) | looked_up.map(lambda found: [(k, d) for k, d in found if k != "alias"]),
             "reserve": reservations,
             "keep": st.booleans(),
         }
@@ -122,7 +124,7 @@ class Teller:
         last = self.last.get(number)
         before, version = (last.after, last.expected + 1) if last is not None else (NOTHING, 1)
         kept = {"keep": {"request": b"\xff"}} if op["keep"] else {"drop": ("request",)}
-        return replace(base, before=before, expected=version + op["ahead"], **kept)
+        return replace(base, before=before, expected=version + op["ahead"], lookups=tuple(op["lookups"]), **kept)
 
     async def commit(self, slip: Slip, *, again: bool = False) -> object:
         """Commit, and note what was written."""

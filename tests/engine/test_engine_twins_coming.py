@@ -7,7 +7,7 @@ from proxy.core.records import Period
 from proxy.engine import Ask, Asker
 from tests.engine.asks import broken, refunded, unnamed
 from tests.engine.provider import StripeRecord
-from tests.engine.rig import Pair, Rig, code_of
+from tests.engine.rig import Pair, Rig, body_of, code_of
 from tests.fakes.loop import passing, quiet
 
 
@@ -77,3 +77,31 @@ async def test_what_comes_after_is_not_waited_for(rig: Rig) -> None:
 
     assert all(task.done() for task in tasks)
     assert len(rig.upstream.dispatched) == 2
+
+
+async def test_what_was_refused_is_not_sent_again_beside_what_is_in_doubt(rig: Rig) -> None:
+    """Its amount could not be read; reworded it was sent, and is unknown; then the first one is repeated."""
+    limits = (Limit("refunds", "stripe.refund.*", Period.DAY, amount=20_000, currency="usd"),)
+    replica = rig.replica(limits=limits)
+    refused = await replica.ask(unnamed(1, currency=None))
+    rig.upstream.writes.append(broken())
+    await replica.ask(reworded())
+    record = rig.upstream.reads = StripeRecord()
+    record.charge()
+
+    again = await replica.ask(unnamed(1, currency=None))
+
+    assert (code_of(refused), code_of(again)) == ("amount_undeterminable", "suspected_duplicate")
+    assert len(rig.upstream.dispatched) == 1
+
+
+async def test_what_was_refused_is_sent_again_where_nothing_is_in_doubt(rig: Rig) -> None:
+    limits = (Limit("refunds", "stripe.refund.*", Period.DAY, amount=20_000, currency="usd"),)
+    replica = rig.replica(limits=limits)
+    await replica.ask(unnamed(1, currency=None))
+    record = rig.upstream.reads = StripeRecord()
+    record.charge()
+    rig.upstream.writes.append(refunded("re_1"))
+
+    assert body_of(await replica.ask(unnamed(1, currency=None)))["id"] == "re_1"
+    assert len(rig.actions) == len(rig.upstream.dispatched) == 1

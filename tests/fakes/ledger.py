@@ -91,6 +91,8 @@ class Ledger:
             raise Forgotten(slip.action.action_id)
         elif record.version != slip.expected:
             return _conflict(record, "version", now_ms)
+        if (found := self._looked_up(slip, now_ms)) is not None:
+            return found
         held = record.holds if record is not None else []
         asked = [
             Hold(r.name, period_label(r.period, now_ms), r.amount, r.counts, Bucket.RESERVED) for r in slip.reserve
@@ -116,9 +118,15 @@ class Ledger:
                 return _conflict(replaced, "scope", now_ms)
             if latest is None and (outcome := self._buried("scope", slip.scope, now_ms)) is not None:
                 return Retired(outcome, "scope", now_ms)
+        return None
+
+    def _looked_up(self, slip: Slip, now_ms: int) -> Conflict | Retired | None:
+        own = (slip.action.action_id, slip.replaces)  # Nothing stands in its own way.
         for kind, digests in slip.lookups:
             for digest in digests:
                 for claimant, until_ms in self._claimants(kind, digest):
+                    if kind != "alias" and claimant in own:
+                        continue
                     if until_ms > now_ms and claimant in self.records:
                         return _conflict(self.records[claimant], kind, now_ms)
                     if self._waits_elsewhere(slip, claimant, until_ms):
@@ -157,7 +165,7 @@ class Ledger:
     def _apply(self, slip: Slip, record: Record | None, asked: list[Hold], now_ms: int) -> Committed:
         action_id = slip.action.action_id
         self.sequence += 1
-        stale = self._prune(slip, now_ms) if slip.expected == 0 else None
+        stale = self._prune(slip, now_ms)
         done = Committed(slip.expected + 1, now_ms, self.sequence, stale)
         if slip.expected == 0 and slip.scope:
             self.scopes[slip.scope] = action_id
@@ -194,9 +202,12 @@ class Ledger:
     def _prune(self, slip: Slip, now_ms: int) -> str | None:
         """Drop the expired claims of settled actions; return the unresolved one that has outlived its folding."""
         stale = None
+        own = (slip.action.action_id, slip.replaces)
         for kind, digest in ((k, d) for k, digests in slip.lookups if k != "alias" for d in digests):
             for claimant, until_ms in self._claimants(kind, digest):
                 record = self.records.get(claimant)
+                if claimant in own and record is not None:
+                    continue
                 if record is None or not (record.unresolved or self._waited_for(claimant, until_ms)):
                     self._drop(kind, digest, claimant)
                 elif kind == "payload" and until_ms <= now_ms:

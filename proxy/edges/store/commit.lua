@@ -148,39 +148,40 @@ if slip.expected == 0 then
     local outcome = not latest and buried("s" .. slip.scope)
     if outcome then return {"retired", "scope", outcome, whole(now)} end
   end
-  for _, lookup in ipairs(slip.lookups) do
-    for _, digest in ipairs(lookup[2]) do
-      if lookup[1] == "alias" then
-        local id = redis.call("HGET", claims, "a" .. digest)
-        local _, found = nil, nil
-        if id then _, found = head_of(id) end
-        if found then return conflict("alias", found) end
-        local outcome = buried("a" .. digest)
-        if outcome then return {"retired", "alias", outcome, whole(now)} end
-      else
-        local field, live, gone = string.sub(lookup[1], 1, 1) .. digest, {}, false
-        for _, entry in ipairs(entries(field, "")) do
-          local first, found = head_of(entry[1])
-          if first and entry[2] > now then return conflict(lookup[1], found) end
-          local waited = first and entry[2] == WAITED_FOR and first.o ~= ""
-          if waited and slip.owner ~= "" and first.o ~= slip.owner then
-            local lease = tonumber(redis.call("HGET", instances, first.o) or "0")
-            if slip.alive == 0 or lease < slip.alive then return conflict("elsewhere", found) end
-          end
-          if first and (first.u or waited) then
-            live[#live + 1] = entry
-            if lookup[1] == "payload" then stale = entry[1] end
-          else
-            gone = true
-          end
-        end
-        if gone then prune[#prune + 1] = {field, live} end
-      end
-    end
-  end
 else
   if not head then return {"missing"} end
   if head.v ~= slip.expected then return conflict("version", raw) end
+end
+for _, lookup in ipairs(slip.lookups) do
+  for _, digest in ipairs(lookup[2]) do
+    if lookup[1] == "alias" then
+      local id = redis.call("HGET", claims, "a" .. digest)
+      local _, found = nil, nil
+      if id then _, found = head_of(id) end
+      if found then return conflict("alias", found) end
+      local outcome = buried("a" .. digest)
+      if outcome then return {"retired", "alias", outcome, whole(now)} end
+    else
+      local field, live, gone = string.sub(lookup[1], 1, 1) .. digest, {}, false
+      for _, entry in ipairs(entries(field, "")) do
+        local own = entry[1] == slip.id or entry[1] == slip.replaces -- Nothing stands in its own way.
+        local first, found = head_of(entry[1])
+        if first and entry[2] > now and not own then return conflict(lookup[1], found) end
+        local waited = first and entry[2] == WAITED_FOR and first.o ~= ""
+        if waited and not own and slip.owner ~= "" and first.o ~= slip.owner then
+          local lease = tonumber(redis.call("HGET", instances, first.o) or "0")
+          if slip.alive == 0 or lease < slip.alive then return conflict("elsewhere", found) end
+        end
+        if first and (first.u or waited or own) then
+          live[#live + 1] = entry
+          if lookup[1] == "payload" and not own then stale = entry[1] end
+        else
+          gone = true
+        end
+      end
+      if gone then prune[#prune + 1] = {field, live} end
+    end
+  end
 end
 
 local held, holds = head and head.h or {}, {}
