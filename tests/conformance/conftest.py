@@ -2,11 +2,12 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conformance.redis_bench import RedisBench
 from tests.conformance.server import PATIENCE_S, Server, free_port, running, valkey_binary
 
 pytest.register_assert_rewrite(*(f"tests.conformance.{p.stem}" for p in Path(__file__).parent.glob("store_suite*.py")))
@@ -36,3 +37,11 @@ def cluster_server() -> Iterator[Server]:
         while b"cluster_state:ok" not in server.tell("CLUSTER", "INFO"):  # It waits two seconds before it serves.
             assert time.monotonic() < patience_until
         yield server
+
+
+@pytest.fixture
+async def bench(server: Server) -> AsyncIterator[RedisBench]:
+    """A ledger of its own on the module's `server`."""
+    bench = RedisBench(server.url)
+    yield bench
+    await bench.close()

@@ -1,7 +1,7 @@
 """A server that refuses, that stands still, or that turns out to be another one. On Redis and on Valkey."""
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,13 +19,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server that the test may ill-treat."""
     with running(shutil.which("redis-server") if request.param == "redis" else valkey_binary()) as server:
         yield server
-
-
-@pytest.fixture
-async def bench(server: Server) -> AsyncIterator[RedisBench]:
-    bench = RedisBench(server.url)
-    yield bench
-    await bench.close()
 
 
 async def test_a_primary_that_was_demoted_is_named_and_left_and_nothing_is_written(

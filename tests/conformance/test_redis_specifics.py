@@ -36,13 +36,6 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-async def bench(server: Server) -> AsyncIterator[RedisBench]:
-    bench = RedisBench(server.url)
-    yield bench
-    await bench.close()
-
-
-@pytest.fixture
 async def relay(server: Server, tmp_path: Path) -> AsyncIterator[Relay]:
     async with relaying(server.socket, str(tmp_path / "r")) as relay:
         yield relay
