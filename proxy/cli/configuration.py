@@ -8,7 +8,7 @@ import sys
 import click
 
 from proxy.cli.common import BAD_USAGE, complain, config_option
-from proxy.cli.unbuilt import not_built
+from proxy.cli.unbuilt import check_built
 from proxy.config import Complaints, Config, load
 from proxy.core.facts_file import BadAdapter
 from proxy.edges.adapter_files import load_all
@@ -29,8 +29,7 @@ def check(file: str | None, config_path: str | None, offline: bool) -> None:
     try:
         found = load(path, os.environ)
         adapters = load_all({name: provider.adapter for name, provider in found.providers.items()})
-        if missing := not_built(found):
-            raise Complaints(missing)
+        check_built(found)
     except Complaints as wrong:
         complain(wrong)
     except BadAdapter as wrong:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.cli.common import BAD_USAGE, complain, config_option, configuration
-from proxy.cli.unbuilt import not_built
+from proxy.cli.unbuilt import check_built
 from proxy.config import Complaints, Config
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ def run(kind: "Callable[[Config], Instance]", config: Config) -> int:
     from proxy.core.facts_file import BadAdapter
     from proxy.edges.embedded import EmbeddedError
 
-    if missing := not_built(config):
-        complain(Complaints(missing))
     try:
+        check_built(config)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(run_until_stopped(kind, config))
     except Complaints as wrong:

@@ -18,8 +18,6 @@ KEY = {"DOUBTLESS_STATE__KEY": "A" * 43}
         ("store.url", {**KEY, "DOUBTLESS_STORE__URL": "redis+cluster://h1,h2"}),
         ("listen.transparent", {"DOUBTLESS_LISTEN__TRANSPARENT": "127.0.0.1:7443"}),
         ("providers.stripe.stamp", {"DOUBTLESS_PROVIDERS__STRIPE__STAMP": "true"}),
-        ("listen.webhooks", {"DOUBTLESS_LISTEN__WEBHOOKS": "127.0.0.1:7444"}),
-        ("admin.trusted_proxies", {"DOUBTLESS_ADMIN__TRUSTED_PROXIES": '["10.0.0.0/8"]'}),
         ("admin.four_eyes_above", {"DOUBTLESS_ADMIN__FOUR_EYES_ABOVE": '{"usd": 100000}'}),
         ("notify", {"DOUBTLESS_NOTIFY": '[{"url": "https://h"}]'}),
     ],
@@ -29,6 +27,20 @@ def test_it_is_named_and_serve_and_the_check_exit_2(setting: str, environ: dict[
     for command in (["serve"], ["config", "check", "--offline"]):
         ran = CliRunner().invoke(main, command, env=environ)
         assert (ran.exit_code, setting in ran.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "environ"),
+    [
+        ("listen.webhooks", {"DOUBTLESS_LISTEN__WEBHOOKS": "127.0.0.1:7444"}),
+        ("providers.stripe.webhook_secret", {"DOUBTLESS_PROVIDERS__STRIPE__WEBHOOK_SECRET": '["w"]'}),
+        ("admin.trusted_proxies", {"DOUBTLESS_ADMIN__TRUSTED_PROXIES": '["10.0.0.0/8"]'}),
+    ],
+)
+def test_what_is_only_missing_is_said_and_refuses_nothing(setting: str, environ: dict[str, str]) -> None:
+    assert not_built(load(None, environ)) == []
+    ran = CliRunner().invoke(main, ["config", "check", "--offline"], env=environ)
+    assert (ran.exit_code, f"WARNING: {setting} is set" in ran.stderr) == (0, True)
 
 
 def test_what_is_built_is_not_refused() -> None:
